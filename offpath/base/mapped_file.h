@@ -1,0 +1,40 @@
+// A file mapped read-only and shared by all processes through the page cache.
+//
+// A read past the end of a file that was truncated under the map would raise SIGBUS. The first MappedFile installs a
+// handler that puts a page of zeros in place of a page lost inside one of our maps and marks that map as faulted;
+// any other SIGBUS goes to the handler that was there before. So a hot loop reads zeros, which its range checks
+// survive, and CheckIntact() at the batch's end turns the mark into an Error that names the file.
+//
+// Thread-safe after construction. Movable; the bytes stay where they are.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace offpath {
+
+enum class AccessPattern { kRandom, kSequential };
+
+class MappedFile {
+ public:
+  MappedFile() noexcept;
+  // Throws kNotFound or the like, naming the path. An empty file maps to an empty span.
+  explicit MappedFile(const std::string& path, AccessPattern pattern = AccessPattern::kRandom);
+  ~MappedFile();
+  MappedFile(MappedFile&&) noexcept;
+  MappedFile& operator=(MappedFile&&) noexcept;
+
+  std::span<const std::byte> bytes() const noexcept;
+  const std::string& path() const noexcept;
+  bool faulted() const noexcept;
+  // Throws kCorruptData naming the file where a page of the map was lost.
+  void CheckIntact() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace offpath
