@@ -1,7 +1,7 @@
 // Bounded reading and writing of little-endian bytes, and arithmetic that refuses to wrap.
 //
-// Every decoder reads through ByteReader: a length is bounded by the bytes that remain and by a cap of the caller's
-// before anything is allocated. Not thread-safe; views do not own their bytes.
+// Every decoder reads through ByteReader: a length is bounded by the bytes that remain and by a cap
+// of the caller's before anything is allocated. Not thread-safe; views do not own their bytes.
 #pragma once
 
 #include <bit>
@@ -39,7 +39,7 @@ inline uint64_t CheckedAdd(uint64_t a, uint64_t b, std::string_view what) {
 }
 
 template <typename T>
-concept WireScalar = (std::integral<T> || std::floating_point<T>) && !std::same_as<T, bool>;
+concept WireScalar = (std::integral<T> || std::floating_point<T>)&&!std::same_as<T, bool>;
 
 class ByteReader {
  public:
@@ -65,7 +65,8 @@ class ByteReader {
     return result;
   }
 
-  // A length of `element_bytes`-sized elements that must follow in full: bounded by `cap` and by what remains.
+  // A length of `element_bytes`-sized elements that must follow in full: bounded by `cap` and by
+  // what remains.
   size_t ReadCount(size_t element_bytes, uint64_t cap, std::string_view field) {
     const auto count = Read<uint64_t>(field);
     if (count > cap) Fail(field, "is above its cap");

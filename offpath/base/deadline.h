@@ -1,4 +1,5 @@
-// A point in time that a wait may not pass, on the steady clock. Nothing in Offpath waits without one.
+// A point in time that a wait may not pass, on the steady clock. Nothing in Offpath waits without
+// one.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +17,10 @@ class Deadline {
 
   static Deadline After(std::chrono::nanoseconds timeout) {
     const auto now = Clock::now();
-    // A timeout beyond the clock's range means "as late as can be said", not an overflow into the past.
-    return Deadline(timeout > Clock::time_point::max() - now ? Clock::time_point::max() : now + timeout);
+    // A timeout beyond the clock's range means "as late as can be said", not an overflow into the
+    // past.
+    return Deadline(timeout > Clock::time_point::max() - now ? Clock::time_point::max()
+                                                             : now + timeout);
   }
   static Deadline At(Clock::time_point when) { return Deadline(when); }
 

@@ -1,7 +1,7 @@
 // The one exception type that crosses a library boundary.
 //
-// A message names the file, field or peer that failed and the way out. Hot paths do not throw: they are validated
-// before entry, and report at the batch's end.
+// A message names the file, field or peer that failed and the way out. Hot paths do not throw: they
+// are validated before entry, and report at the batch's end.
 #pragma once
 
 #include <stdexcept>
@@ -37,8 +37,8 @@ class Error : public std::runtime_error {
   ErrorCode code_;
 };
 
-// Throws the Error that fits an errno value: ENOSPC and EMFILE are kResourceExhausted, ENOENT is kNotFound, and so
-// on. `what` says what was tried and on which file or peer.
+// Throws the Error that fits an errno value: ENOSPC and EMFILE are kResourceExhausted, ENOENT is
+// kNotFound, and so on. `what` says what was tried and on which file or peer.
 [[noreturn]] void ThrowErrno(int error_number, std::string_view what);
 
 }  // namespace offpath

@@ -1,9 +1,10 @@
 // A file mapped read-only and shared by all processes through the page cache.
 //
-// A read past the end of a file that was truncated under the map would raise SIGBUS. The first MappedFile installs a
-// handler that puts a page of zeros in place of a page lost inside one of our maps and marks that map as faulted;
-// any other SIGBUS goes to the handler that was there before. So a hot loop reads zeros, which its range checks
-// survive, and CheckIntact() at the batch's end turns the mark into an Error that names the file.
+// A read past the end of a file that was truncated under the map would raise SIGBUS. The first
+// MappedFile installs a handler that puts a page of zeros in place of a page lost inside one of our
+// maps and marks that map as faulted; any other SIGBUS goes to the handler that was there before.
+// So a hot loop reads zeros, which its range checks survive, and CheckIntact() at the batch's end
+// turns the mark into an Error that names the file.
 //
 // Thread-safe after construction. Movable; the bytes stay where they are.
 #pragma once

@@ -1,7 +1,8 @@
 // NumPy's .npy (versions 1 to 3) and .npz files, read from untrusted bytes and written as a stream.
 //
-// Shapes are row-major unless fortran_order says otherwise. Only fixed-size little-endian or one-byte dtypes are read;
-// an object array is refused (it would need a pickle). Readers are views: the bytes must outlive them.
+// Shapes are row-major unless fortran_order says otherwise. Only fixed-size little-endian or
+// one-byte dtypes are read; an object array is refused (it would need a pickle). Readers are views:
+// the bytes must outlive them.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,21 @@
 
 namespace offpath {
 
-enum class NpyType : uint8_t { kBool, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kF16, kF32, kF64, kUnicode };
+enum class NpyType : uint8_t {
+  kBool,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kF16,
+  kF32,
+  kF64,
+  kUnicode
+};
 
 // Bytes of an element; 0 for kUnicode, whose width is in NpyHeader.
 size_t NpyTypeSize(NpyType type) noexcept;
@@ -27,7 +42,7 @@ std::string_view NpyTypeName(NpyType type) noexcept;
 
 struct NpyHeader {
   NpyType type = NpyType::kF32;
-  size_t item_bytes = 0;        // of one element
+  size_t item_bytes = 0;  // of one element
   bool fortran_order = false;
   std::vector<uint64_t> shape;  // empty: a scalar
   size_t data_offset = 0;       // bytes of magic, header and padding before the data
@@ -35,7 +50,8 @@ struct NpyHeader {
   uint64_t element_count() const;  // checked product of the shape
 };
 
-// Parses a header; throws kCorruptData or kUnsupported, naming `context`. Checks that the data fits in `bytes`.
+// Parses a header; throws kCorruptData or kUnsupported, naming `context`. Checks that the data fits
+// in `bytes`.
 NpyHeader ParseNpyHeader(std::span<const std::byte> bytes, std::string_view context);
 
 // An array over bytes owned elsewhere.
@@ -70,8 +86,9 @@ class NpyFile {
 // Arrays of a .npz, by name without ".npy", inflated into memory; `max_bytes` caps their sum.
 std::map<std::string, std::vector<std::byte>> ReadNpz(const std::string& path, uint64_t max_bytes);
 
-// Writes a .npy as a stream: the header is padded so that data starts at a multiple of 64 and Finish() can set the
-// first dimension. Keeps a CRC32C of the whole file. Throws kResourceExhausted, naming the file, on a full disk.
+// Writes a .npy as a stream: the header is padded so that data starts at a multiple of 64 and
+// Finish() can set the first dimension. Keeps a CRC32C of the whole file. Throws
+// kResourceExhausted, naming the file, on a full disk.
 class NpyWriter {
  public:
   // shape[0] is rewritten by Finish() with the number of rows that were written.

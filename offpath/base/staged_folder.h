@@ -1,8 +1,8 @@
 // A folder that appears whole or not at all.
 //
-// Files are written into a hidden sibling of the target; Commit() syncs and renames it into place (an existing folder
-// is exchanged and then removed), so that a reader, a crash or a full disk never meets half of it. The destructor
-// removes what was not committed. Not thread-safe.
+// Files are written into a hidden sibling of the target; Commit() syncs and renames it into place
+// (an existing folder is exchanged and then removed), so that a reader, a crash or a full disk
+// never meets half of it. The destructor removes what was not committed. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace offpath {
 
 class StagedFolder {
  public:
-  // `target` may exist only if `replace` is set; throws kInvalidArgument otherwise. Removes the leftovers of writers
-  // that are no longer alive.
+  // `target` may exist only if `replace` is set; throws kInvalidArgument otherwise. Removes the
+  // leftovers of writers that are no longer alive.
   StagedFolder(std::string target, bool replace);
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;

@@ -1,8 +1,8 @@
 // A fixed set of threads for data-parallel loops.
 //
-// ParallelFor splits [0, count) into contiguous ranges of at least `grain`, runs them on the pool and on the caller,
-// and returns when all are done; the first exception is rethrown. What a range computes must not depend on the split.
-// Nested calls from inside a range run inline. Thread-safe.
+// ParallelFor splits [0, count) into contiguous ranges of at least `grain`, runs them on the pool
+// and on the caller, and returns when all are done; the first exception is rethrown. What a range
+// computes must not depend on the split. Nested calls from inside a range run inline. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   size_t threads() const noexcept;
-  void ParallelFor(size_t count, size_t grain, const std::function<void(size_t begin, size_t end)>& body);
+  void ParallelFor(size_t count, size_t grain,
+                   const std::function<void(size_t begin, size_t end)>& body);
 
  private:
   struct State;

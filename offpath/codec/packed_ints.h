@@ -1,6 +1,8 @@
-// Integers in the fewest bits: fixed-width packing, low bits first, as one stream of bits padded to a whole byte.
+// Integers in the fewest bits: fixed-width packing, low bits first, as one stream of bits padded to
+// a whole byte.
 //
-// Thread-safe: all functions are pure; nothing allocates. Pack reads and Unpack writes exactly `count` values.
+// Thread-safe: all functions are pure; nothing allocates. Pack reads and Unpack writes exactly
+// `count` values.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +13,8 @@ namespace offpath::codec {
 // The number of bits that hold every value up to and including `max_value`; 0 for 0.
 unsigned BitsFor(uint64_t max_value) noexcept;
 
-// Bytes of `count` values of `bits` (0 to 64) each; throws kInvalidArgument on overflow or bits > 64.
+// Bytes of `count` values of `bits` (0 to 64) each; throws kInvalidArgument on overflow or bits
+// > 64.
 size_t PackedBytes(size_t count, unsigned bits);
 
 // values[i] must be below 2^bits: higher bits are cut off. Writes PackedBytes(count, bits) bytes.

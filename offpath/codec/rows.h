@@ -1,21 +1,25 @@
 // Row quantization: f32 feature rows to f16, bf16, i8, i4 or i2 and back.
 //
-// f16 and bf16 round each element. The integer types store q[d] = round(x[d] / scale) with one f32 scale a row, or one
-// for each block of `block` columns, scale = max|x| / qmax over the row or block, qmax = 127, 7 or 1; so that the error
-// of an element is at most scale / 2 with nearest rounding, and below scale with stochastic rounding.
+// f16 and bf16 round each element. The integer types store q[d] = round(x[d] / scale) with one f32
+// scale a row, or one for each block of `block` columns, scale = max|x| / qmax over the row or
+// block, qmax = 127, 7 or 1; so that the error of an element is at most scale / 2 with nearest
+// rounding, and below scale with stochastic rounding.
 //
-// An encoded row is its scales (f32, ceil(dim / block) of them; none for f32, f16, bf16) followed by its elements,
-// packed low bits first, padded with zero bits to a whole byte. Rows follow each other without padding.
+// An encoded row is its scales (f32, ceil(dim / block) of them; none for f32, f16, bf16) followed
+// by its elements, packed low bits first, padded with zero bits to a whole byte. Rows follow each
+// other without padding.
 //
-// Special values: f32, f16 and bf16 carry NaN and infinities (f16: beyond 65504 becomes infinity). The integer types
-// have no code for them: encoding reports the first row with a non-finite element and the caller refuses it, since a
-// single one would wipe out its row. A row of zeros, and one whose scale would be denormal, has scale 0 and decodes
-// to zeros. dim may be 0.
+// Special values: f32, f16 and bf16 carry NaN and infinities (f16: beyond 65504 becomes infinity).
+// The integer types have no code for them: encoding reports the first row with a non-finite element
+// and the caller refuses it, since a single one would wipe out its row. A row of zeros, and one
+// whose scale would be denormal, has scale 0 and decodes to zeros. dim may be 0.
 //
-// Determinism: bytes and floats are the same on every SIMD target and thread. Stochastic rounding draws from
-// (seed, row key, column) by base/random.h, so that a row's bytes do not depend on its place in a batch.
+// Determinism: bytes and floats are the same on every SIMD target and thread. Stochastic rounding
+// draws from (seed, row key, column) by base/random.h, so that a row's bytes do not depend on its
+// place in a batch.
 //
-// Thread-safe: all functions are pure. Nothing here allocates; the caller owns every buffer. Pointers need no alignment.
+// Thread-safe: all functions are pure. Nothing here allocates; the caller owns every buffer.
+// Pointers need no alignment.
 #pragma once
 
 #include <cstddef>
@@ -46,24 +50,25 @@ size_t EncodedRowBytes(const RowFormat& format, size_t dim);
 
 inline constexpr size_t kAllFinite = static_cast<size_t>(-1);
 
-// Rows to encode: row i is table + (ids ? ids[i] : i) * stride, `dim` floats. The gather is fused with the encoding
-// and prefetched. ids must be in range: the caller checks. row_keys (for stochastic rounding; null: the table row's
-// number) identify rows across stores.
+// Rows to encode: row i is table + (ids ? ids[i] : i) * stride, `dim` floats. The gather is fused
+// with the encoding and prefetched. ids must be in range: the caller checks. row_keys (for
+// stochastic rounding; null: the table row's number) identify rows across stores.
 struct EncodeInput {
   const float* table = nullptr;  // [?, stride]
   size_t stride = 0;             // elements from a table row to the next, >= dim
   size_t dim = 0;
-  const int64_t* ids = nullptr;       // [rows] or null
-  const uint64_t* row_keys = nullptr; // [rows] or null
+  const int64_t* ids = nullptr;        // [rows] or null
+  const uint64_t* row_keys = nullptr;  // [rows] or null
   size_t rows = 0;
 };
 
-// Writes rows * EncodedRowBytes bytes to `out`. Returns kAllFinite, or for the integer types the index of the first
-// row with a NaN or infinity (the bytes of that row are then unspecified, but written).
+// Writes rows * EncodedRowBytes bytes to `out`. Returns kAllFinite, or for the integer types the
+// index of the first row with a NaN or infinity (the bytes of that row are then unspecified, but
+// written).
 size_t EncodeRows(const RowFormat& format, const EncodeInput& in, std::byte* out) noexcept;
 
-// Decodes `rows` rows into out[i * stride], dim floats each. Any bytes decode to something: nothing to check but the
-// length, which the caller has.
+// Decodes `rows` rows into out[i * stride], dim floats each. Any bytes decode to something: nothing
+// to check but the length, which the caller has.
 void DecodeRows(const RowFormat& format, const std::byte* in, size_t rows, size_t dim, float* out,
                 size_t stride) noexcept;
 

@@ -1,14 +1,17 @@
-// Frames between two peers: one interface, several transports (tcp here; ring and ucx fit the same contract).
+// Frames between two peers: one interface, several transports (tcp here; ring and ucx fit the same
+// contract).
 //
-// A channel carries frames in order. A frame has a type, a stream and a sequence number that the layer above chooses,
-// and at most max_payload() bytes. Outgoing payloads are written straight into a buffer that the channel owns (for
-// RDMA: registered memory): AcquireSend() leases one, Send() gives it back with the frame. The number of buffers is
-// fixed, so a slow peer blocks AcquireSend(): that is the back-pressure, and nothing is allocated in steady state.
+// A channel carries frames in order. A frame has a type, a stream and a sequence number that the
+// layer above chooses, and at most max_payload() bytes. Outgoing payloads are written straight into
+// a buffer that the channel owns (for RDMA: registered memory): AcquireSend() leases one, Send()
+// gives it back with the frame. The number of buffers is fixed, so a slow peer blocks
+// AcquireSend(): that is the back-pressure, and nothing is allocated in steady state.
 //
-// Threading: one thread may send while another receives; Close() may be called from any thread and wakes both with
-// kUnavailable. Sends from several threads are safe and do not interleave bytes; the order is that of Send() calls.
-// Errors: kTimeout names the peer and what was waited for; kUnavailable when the peer is gone; kCorruptData for a frame
-// that breaks the format (the channel is then closed: nothing after it can be trusted).
+// Threading: one thread may send while another receives; Close() may be called from any thread and
+// wakes both with kUnavailable. Sends from several threads are safe and do not interleave bytes;
+// the order is that of Send() calls. Errors: kTimeout names the peer and what was waited for;
+// kUnavailable when the peer is gone; kCorruptData for a frame that breaks the format (the channel
+// is then closed: nothing after it can be trusted).
 #pragma once
 
 #include <cstddef>
@@ -35,10 +38,10 @@ struct ChannelOptions {
 };
 
 struct ChannelStats {
-  uint64_t frames_sent = 0, bytes_sent = 0;          // bytes with frame headers
+  uint64_t frames_sent = 0, bytes_sent = 0;  // bytes with frame headers
   uint64_t frames_received = 0, bytes_received = 0;
-  uint64_t buffer_allocations = 0;                   // constant after the handshake
-  uint64_t payload_copies = 0;                       // user-space copies of a payload: 0 on every transport
+  uint64_t buffer_allocations = 0;  // constant after the handshake
+  uint64_t payload_copies = 0;      // user-space copies of a payload: 0 on every transport
 };
 
 class Channel;
@@ -87,9 +90,10 @@ class Channel {
   // "host:port" or the like, for messages.
   virtual const std::string& peer() const noexcept = 0;
   virtual SendBuffer AcquireSend(Deadline deadline) = 0;
-  // Queues the frame (payload_bytes <= max_payload()) and returns; `deadline` bounds how long the transport may then
-  // take to hand it over, after which the channel fails.
-  virtual void Send(SendBuffer buffer, const FrameTag& tag, size_t payload_bytes, Deadline deadline) = 0;
+  // Queues the frame (payload_bytes <= max_payload()) and returns; `deadline` bounds how long the
+  // transport may then take to hand it over, after which the channel fails.
+  virtual void Send(SendBuffer buffer, const FrameTag& tag, size_t payload_bytes,
+                    Deadline deadline) = 0;
   // Waits until every queued frame was handed to the transport.
   virtual void Flush(Deadline deadline) = 0;
   // The next frame. A clean end by the peer is kUnavailable with "closed by".
@@ -103,7 +107,8 @@ class Channel {
   virtual void ReleaseSend(size_t slot) noexcept = 0;
   virtual void ReleaseReceive(size_t slot) noexcept = 0;
   SendBuffer LeaseSend(size_t slot, std::span<std::byte> payload) noexcept;
-  ReceivedFrame LeaseReceive(size_t slot, const FrameTag& tag, std::span<const std::byte> payload) noexcept;
+  ReceivedFrame LeaseReceive(size_t slot, const FrameTag& tag,
+                             std::span<const std::byte> payload) noexcept;
   // For Send(): takes the slot out of the lease.
   size_t TakeSlot(SendBuffer& buffer) const noexcept;
 };
@@ -113,7 +118,8 @@ class Listener {
   virtual ~Listener() = default;
   // The address that peers connect to, with the port that the system chose for port 0.
   virtual std::string address() const = 0;
-  // The next peer after its handshake. A peer that fails its handshake is dropped without an Error here.
+  // The next peer after its handshake. A peer that fails its handshake is dropped without an Error
+  // here.
   virtual std::unique_ptr<Channel> Accept(Deadline deadline) = 0;
   virtual void Close() noexcept = 0;
 };
@@ -131,6 +137,7 @@ bool IsLoopback(const TcpAddress& address);
 // A port in use is kInvalidArgument naming the address.
 std::unique_ptr<Listener> ListenTcp(const TcpAddress& address, const ChannelOptions& options);
 // Retries a refused connection until the deadline: peers may start in any order.
-std::unique_ptr<Channel> ConnectTcp(const TcpAddress& address, const ChannelOptions& options, Deadline deadline);
+std::unique_ptr<Channel> ConnectTcp(const TcpAddress& address, const ChannelOptions& options,
+                                    Deadline deadline);
 
 }  // namespace offpath::wire

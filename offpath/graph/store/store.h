@@ -1,9 +1,11 @@
-// A graph in a folder: a manifest (store.json) and little-endian .npy files, mapped and shared by all processes.
+// A graph in a folder: a manifest (store.json) and little-endian .npy files, mapped and shared by
+// all processes.
 //
-// Edges are kept by destination (CSC): the in-edges of node v of an edge type are the positions indptr[v] to
-// indptr[v + 1] of `indices`, sorted by source and then by edge id. Opening reads the manifest and the headers, never
-// the data: O(1) in the graph's size. So the data is not trusted: a reader of indptr and indices checks ranges as it
-// goes, and `offpath graph verify` (VerifyStore) checks everything.
+// Edges are kept by destination (CSC): the in-edges of node v of an edge type are the positions
+// indptr[v] to indptr[v + 1] of `indices`, sorted by source and then by edge id. Opening reads the
+// manifest and the headers, never the data: O(1) in the graph's size. So the data is not trusted: a
+// reader of indptr and indices checks ranges as it goes, and `offpath graph verify` (VerifyStore)
+// checks everything.
 //
 // Thread-safe: a Store is immutable. Views point into the maps and live as long as the Store.
 #pragma once
@@ -31,11 +33,11 @@ struct IdArray {
 };
 
 struct CscView {
-  const int64_t* indptr = nullptr;   // [num_dst + 1]
-  IdArray indices;                   // [num_edges] sources
-  IdArray edge_ids;                  // [num_edges]; data is null where an edge's id is its position
-  const float* weights = nullptr;    // [num_edges] or null, >= 0
-  const int64_t* times = nullptr;    // [num_edges] or null
+  const int64_t* indptr = nullptr;  // [num_dst + 1]
+  IdArray indices;                  // [num_edges] sources
+  IdArray edge_ids;                 // [num_edges]; data is null where an edge's id is its position
+  const float* weights = nullptr;   // [num_edges] or null, >= 0
+  const int64_t* times = nullptr;   // [num_edges] or null
   int64_t num_src = 0;
   int64_t num_dst = 0;
   int64_t num_edges = 0;
@@ -54,7 +56,7 @@ struct NodeType {
   std::span<const int64_t> labels;  // [count], -1: unlabelled; empty: the type has no labels
   int64_t num_classes = 0;
   std::map<std::string, std::span<const int64_t>> splits;  // "train", "val", "test": node numbers
-  std::span<const int64_t> original_ids;                    // [count] ids in the imported source; empty: the same
+  std::span<const int64_t> original_ids;  // [count] ids in the imported source; empty: the same
 };
 
 struct EdgeType {
@@ -75,7 +77,8 @@ class Store {
   const std::string& description() const noexcept;
   const std::vector<NodeType>& node_types() const noexcept;
   const std::vector<EdgeType>& edge_types() const noexcept;
-  // Throws kNotFound listing the names that exist. An empty name is allowed where there is only one type.
+  // Throws kNotFound listing the names that exist. An empty name is allowed where there is only one
+  // type.
   size_t NodeTypeIndex(std::string_view name) const;
   size_t EdgeTypeIndex(std::string_view src, std::string_view relation, std::string_view dst) const;
   // A homogeneous store has one node type and one edge type.
