@@ -45,6 +45,8 @@ ErrorCode CodeOfErrno(int error_number) {
       return ErrorCode::kNotFound;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
+    case EAGAIN:
     case EMFILE:
     case ENFILE:
     case ENOMEM:
@@ -57,6 +59,8 @@ ErrorCode CodeOfErrno(int error_number) {
     case EHOSTUNREACH:
     case ENETUNREACH:
     case ENOTCONN:
+    case EIO:
+    case EBUSY:
       return ErrorCode::kUnavailable;
     case ETIMEDOUT:
       return ErrorCode::kTimeout;
@@ -66,6 +70,10 @@ ErrorCode CodeOfErrno(int error_number) {
     case EADDRNOTAVAIL:
     case EEXIST:
     case EISDIR:
+    case EROFS:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOTEMPTY:
     case EINVAL:
       return ErrorCode::kInvalidArgument;
     case ENOSYS:
