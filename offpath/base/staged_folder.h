@@ -2,7 +2,8 @@
 //
 // Files are written into a hidden sibling of the target; Commit() syncs and renames it into place
 // (an existing folder is exchanged and then removed), so that a reader, a crash or a full disk
-// never meets half of it. The destructor removes what was not committed. Not thread-safe.
+// never meets half of it. The destructor removes what was not committed. Where the file system
+// cannot exchange folders, replacing is kUnsupported and nothing is touched. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -20,6 +21,7 @@ class StagedFolder {
 
   // Where to write until Commit(). Open maps of the old folder stay valid after it.
   const std::string& path() const noexcept { return staging_; }
+  // Throws kInvalidArgument where `target` came into being meanwhile and `replace` is not set.
   void Commit();
 
  private:
@@ -27,6 +29,7 @@ class StagedFolder {
   std::string staging_;
   bool replace_;
   bool committed_ = false;
+  int lock_fd_ = -1;  // marks the staging folder as alive
 };
 
 }  // namespace offpath

@@ -1,8 +1,10 @@
 // A fixed set of threads for data-parallel loops.
 //
 // ParallelFor splits [0, count) into contiguous ranges of at least `grain`, runs them on the pool
-// and on the caller, and returns when all are done; the first exception is rethrown. What a range
-// computes must not depend on the split. Nested calls from inside a range run inline. Thread-safe.
+// and on the caller, and returns when all are done; the first exception is rethrown, and ranges
+// that have not started by then never do. What a range computes must not depend on the split.
+// Nested calls from inside a range run inline. Thread-safe: calls from several threads share the
+// pool. Threads do not survive fork(2): make the pool in the process that uses it.
 #pragma once
 
 #include <cstddef>
