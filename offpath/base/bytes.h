@@ -122,6 +122,11 @@ class ByteWriter {
     Write<uint64_t>(values.size());
     WriteBytes(std::as_bytes(values));
   }
+  // Appends `count` bytes for the caller to fill; valid until the next call.
+  std::span<std::byte> Extend(size_t count) {
+    buffer_.resize(buffer_.size() + count);
+    return std::span(buffer_).last(count);
+  }
   void WriteString(std::string_view text) {
     Write<uint64_t>(text.size());
     WriteBytes(std::as_bytes(std::span(text)));
