@@ -1,0 +1,1 @@
+"""Offpath takes the work that feeds an accelerator off its critical path."""
