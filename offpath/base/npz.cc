@@ -54,13 +54,14 @@ std::vector<std::byte> Inflate(zip_t* archive, zip_uint64_t index, uint64_t arch
     Fail(unsupported ? ErrorCode::kUnsupported : ErrorCode::kCorruptData, context,
          zip_strerror(archive));
   }
-  std::vector<std::byte> bytes;
   zip_stat_t status;
-  if (zip_stat_index(archive, index, 0, &status) == 0 && (status.valid & ZIP_STAT_SIZE) != 0) {
-    // Deflate shrinks to 1/1032 at best, so a directory that claims more is lying.
-    const uint64_t most = archive_bytes * 1032 + kPieceBytes;
-    bytes.reserve(static_cast<size_t>(std::min({status.size + kPieceBytes, max_bytes, most})));
+  if (zip_stat_index(archive, index, 0, &status) != 0 || (status.valid & ZIP_STAT_SIZE) == 0) {
+    Fail(ErrorCode::kCorruptData, context, "has no size");
   }
+  std::vector<std::byte> bytes;
+  // Deflate shrinks to 1/1032 at best, so a directory that claims more is lying.
+  const uint64_t most = archive_bytes * 1032 + kPieceBytes;
+  bytes.reserve(static_cast<size_t>(std::min({status.size, max_bytes, most})) + kPieceBytes);
   size_t used = 0;
   while (true) {
     // One byte more than allowed shows that there is more.
@@ -77,6 +78,11 @@ std::vector<std::byte> Inflate(zip_t* archive, zip_uint64_t index, uint64_t arch
            "inflates to more than is allowed; raise the limit if you trust the file");
     }
   }
+  if (used != status.size) {
+    Fail(ErrorCode::kCorruptData, context,
+         "has " + std::to_string(used) + " bytes where the archive's directory says " +
+             std::to_string(status.size));
+  }
   bytes.resize(used);
   bytes.shrink_to_fit();
   return bytes;
@@ -87,6 +93,8 @@ std::vector<std::byte> Inflate(zip_t* archive, zip_uint64_t index, uint64_t arch
 std::map<std::string, std::vector<std::byte>> ParseNpz(std::span<const std::byte> bytes,
                                                        std::string_view context,
                                                        uint64_t max_bytes) {
+  // libzip takes an empty file for an archive without entries.
+  if (bytes.empty()) Fail(ErrorCode::kCorruptData, context, "is empty");
   const Archive archive = OpenArchive(bytes, context);
   const zip_int64_t entries = zip_get_num_entries(archive.get(), 0);
   if (entries > kMaxEntries) Fail(ErrorCode::kCorruptData, context, "has more than 65536 arrays");

@@ -41,13 +41,15 @@ std::string StagingPrefix(const fs::path& target) {
 }
 
 fs::path ResolveTarget(const std::string& target) {
+  if (target.empty())
+    throw Error(ErrorCode::kInvalidArgument, "'' does not name a folder to write");
   std::error_code error;
   // Through links, so that what is exchanged is the folder and not a link to it.
   fs::path resolved = fs::weakly_canonical(target, error);
   if (error) ThrowErrno(error.value(), "resolving " + target);
   if (!resolved.has_filename()) resolved = resolved.parent_path();
   resolved = fs::absolute(resolved);
-  if (target.empty() || !resolved.has_filename()) {
+  if (!resolved.has_filename()) {
     throw Error(ErrorCode::kInvalidArgument, "'" + target + "' does not name a folder to write");
   }
   return resolved;
