@@ -26,6 +26,7 @@ struct BatchPlan {
   bool drop_last = false;
 
   codec::RowFormat features;  // how feature rows travel; the trainer always gets f32
+  bool node_format = false;   // leave the format to the memory node (its --features)
   bool with_features = true;
   bool with_labels = true;
   bool with_edge_ids = true;

@@ -183,6 +183,7 @@ void Encode(const BatchPlan& plan, ByteWriter& out) {
   out.Write<uint8_t>(plan.shuffle);
   out.Write<uint8_t>(plan.drop_last);
   WriteFormat(plan.features, out);
+  out.Write<uint8_t>(plan.node_format);
   out.Write<uint8_t>(plan.with_features);
   out.Write<uint8_t>(plan.with_labels);
   out.Write<uint8_t>(plan.with_edge_ids);
@@ -204,6 +205,7 @@ BatchPlan DecodeBatchPlan(std::span<const std::byte> bytes) {
   plan.shuffle = ReadBool(in, "shuffle flag");
   plan.drop_last = ReadBool(in, "drop_last flag");
   plan.features = ReadFormat(in);
+  plan.node_format = ReadBool(in, "node format flag");
   plan.with_features = ReadBool(in, "feature flag");
   plan.with_labels = ReadBool(in, "label flag");
   plan.with_edge_ids = ReadBool(in, "edge id flag");
@@ -214,6 +216,7 @@ BatchPlan DecodeBatchPlan(std::span<const std::byte> bytes) {
 void Encode(const PlanOpened& opened, ByteWriter& out) {
   out.Write(opened.seeds);
   out.Write(opened.batches);
+  WriteFormat(opened.features, out);
 }
 
 PlanOpened DecodePlanOpened(std::span<const std::byte> bytes) {
@@ -221,6 +224,7 @@ PlanOpened DecodePlanOpened(std::span<const std::byte> bytes) {
   PlanOpened opened;
   opened.seeds = in.Read<uint64_t>("seeds");
   opened.batches = in.Read<uint64_t>("batches");
+  opened.features = ReadFormat(in);
   in.ExpectEnd();
   return opened;
 }

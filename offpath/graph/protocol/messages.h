@@ -75,7 +75,8 @@ struct StoreInfo {
 
 struct PlanOpened {
   uint64_t seeds = 0;
-  uint64_t batches = 0;  // of one epoch
+  uint64_t batches = 0;       // of one epoch
+  codec::RowFormat features;  // that rows will come in
 };
 
 struct BatchRequest {

@@ -14,8 +14,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "offpath/base/buffer.h"
 #include "offpath/graph/store/store.h"
 
 namespace offpath::graph {
@@ -33,20 +35,59 @@ struct BatchNumber {
   uint64_t batch = 0;
 };
 
-// One sampled batch. Vectors are reused from batch to batch; capacity stays.
+// One sampled batch. Buffers are reused from batch to batch; capacity stays.
 struct SampledSubgraph {
   struct Nodes {
-    std::vector<int64_t> ids;         // node numbers in the store, in order of discovery
+    Buffer<int64_t> ids;              // node numbers in the store, in order of discovery
     std::vector<int64_t> hop_counts;  // [hops + 1] nodes added by the seeds, hop 1, ...
   };
   struct Edges {
-    std::vector<int64_t> row;  // index of the source in nodes[src_type].ids
-    std::vector<int64_t> col;  // index of the destination in nodes[dst_type].ids
-    std::vector<int64_t> edge_ids;
+    Buffer<int64_t> row;              // index of the source in nodes[src_type].ids
+    Buffer<int64_t> col;              // index of the destination in nodes[dst_type].ids
+    Buffer<int64_t> edge_ids;         // may be empty in a batch that came without them
     std::vector<int64_t> hop_counts;  // [hops]
   };
   std::vector<Nodes> nodes;  // [node type]
   std::vector<Edges> edges;  // [edge type]
+};
+
+// What the sampler reads of a graph: a store's types, or arrays of a test.
+struct SampleGraph {
+  std::vector<int64_t> node_counts;  // [node type]
+  struct Relation {
+    CscView csc;
+    size_t src_type = 0, dst_type = 0;
+    std::string name;  // for messages
+  };
+  std::vector<Relation> relations;  // [edge type]
+};
+
+SampleGraph SampleGraphOf(const Store& store);
+
+// Samples batches of one plan. Keeps tables of a few MiB (table_bytes()), so one a thread; the
+// graph is shared. Not thread-safe.
+class NeighborSampler {
+ public:
+  // Throws kInvalidArgument where the plan does not fit the graph: a row of fan-outs missing or of
+  // another length, a fan-out below -1, more than 64 hops.
+  NeighborSampler(SampleGraph graph, SamplePlan plan);
+  NeighborSampler(std::shared_ptr<const Store> store, SamplePlan plan);
+  ~NeighborSampler();
+  NeighborSampler(NeighborSampler&&) noexcept;
+  NeighborSampler& operator=(NeighborSampler&&) noexcept;
+
+  // Fills `out`. Throws kInvalidArgument naming a seed that is out of range, kCorruptData naming
+  // the edge type whose indptr or indices are, and the file that was truncated while it was mapped.
+  void Sample(size_t seed_type, std::span<const int64_t> seeds, const BatchNumber& number,
+              SampledSubgraph& out);
+
+  const SamplePlan& plan() const noexcept;
+  // Memory that numbering nodes takes, beside the batch itself.
+  size_t table_bytes() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace offpath::graph

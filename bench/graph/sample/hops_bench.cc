@@ -1,0 +1,83 @@
+// Sampling alone, from C++: batches and edges a second of one thread over a graph in .npy files, beside
+// what the same thread reaches in random cache lines of the same arrays.
+//
+// Usage: bench_graph_sample_hops INDPTR.npy INDICES.npy SEEDS.npy [BATCHES]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "offpath/base/npy.h"
+#include "offpath/base/random.h"
+#include "offpath/graph/sample/sampler.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+// Random cache lines a second: independent loads, as many in flight as the core can have.
+double RandomLines(const offpath::graph::CscView& csc) {
+  const auto* base = static_cast<const char*>(csc.indices.data);
+  const uint64_t lines = csc.indices.size * (csc.indices.narrow ? 4 : 8) / 64;
+  constexpr uint64_t kLoads = 2'000'000;
+  uint64_t sum = 0;
+  const auto start = Clock::now();
+  for (uint64_t i = 0; i < kLoads; ++i) {
+    sum += static_cast<uint64_t>(base[offpath::Below(offpath::Draw(7, i), lines) * 64]);
+  }
+  const double seconds = Seconds(start);
+  if (sum == 1) std::puts("");
+  return kLoads / seconds;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: %s INDPTR.npy INDICES.npy SEEDS.npy [BATCHES]\n", argv[0]);
+    return 2;
+  }
+  using namespace offpath;
+  using namespace offpath::graph;
+  const NpyFile indptr(argv[1]), indices(argv[2]), seeds(argv[3]);
+  const size_t batches = argc > 4 ? std::strtoul(argv[4], nullptr, 10) : 100;
+  CscView csc;
+  csc.indptr = indptr.As<int64_t>().data();
+  csc.num_dst = csc.num_src = static_cast<int64_t>(indptr.As<int64_t>().size()) - 1;
+  csc.num_edges = static_cast<int64_t>(indices.header().element_count());
+  csc.indices = {indices.view().data.data(), static_cast<uint64_t>(csc.num_edges),
+                 indices.header().item_bytes == 4};
+  SampleGraph graph;
+  graph.node_counts = {csc.num_dst};
+  graph.relations.push_back({csc, 0, 0, "edges"});
+  NeighborSampler sampler(graph, {{{15, 10, 5}}, false, 1});
+  const auto ids = seeds.As<int64_t>();
+  SampledSubgraph out;
+  std::vector<double> rates, edge_rates;
+  size_t next = 0;
+  for (int rep = 0; rep < 7; ++rep) {
+    size_t edges = 0, nodes = 0;
+    const auto start = Clock::now();
+    for (size_t b = 0; b < batches; ++b, ++next) {
+      const size_t first = next % (ids.size() / 1024) * 1024;
+      sampler.Sample(0, ids.subspan(first, 1024), {0, next}, out);
+      edges += out.edges[0].row.size();
+      nodes += out.nodes[0].ids.size();
+    }
+    const double seconds = Seconds(start);
+    rates.push_back(static_cast<double>(batches) / seconds);
+    edge_rates.push_back(static_cast<double>(edges) / seconds / 1e6);
+    std::printf("%.1f batches/s %.1f Medges/s, %.1fk nodes %.1fk edges a batch; %.0f M random lines/s\n",
+                rates.back(), edge_rates.back(), static_cast<double>(nodes) / 1e3 / static_cast<double>(batches),
+                static_cast<double>(edges) / 1e3 / static_cast<double>(batches), RandomLines(csc) / 1e6);
+  }
+  std::sort(rates.begin(), rates.end());
+  std::printf("median %.1f batches/s; numbering tables %zu bytes\n", rates[3], sampler.table_bytes());
+  return 0;
+}

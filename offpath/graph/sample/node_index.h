@@ -1,0 +1,59 @@
+// Numbers the nodes of one type in the order in which a batch first meets them.
+//
+// Up to kDenseNodes nodes in the store, a table of 4 bytes a node holds each node's number,
+// stamped: entries below base_ are of earlier batches, so that a new batch costs nothing. Beyond
+// that, an open-addressing table of 4-byte entries, at most half full, grows with the batch and not
+// with the graph; it is stamped in the same way.
+//
+// Owns its table; the list of ids is the caller's. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "offpath/base/buffer.h"
+
+namespace offpath::graph {
+
+class NodeIndex {
+ public:
+  // 16 MiB of table: beyond it, the hash table's few MiB miss the caches less often.
+  static constexpr int64_t kDenseNodes = int64_t{1} << 22;
+
+  explicit NodeIndex(int64_t num_nodes, int64_t dense_nodes = kDenseNodes);
+
+  // Forgets the batch before; nodes are appended to `ids`, which must outlive the batch and hold
+  // nothing yet. A batch may number up to 2^31 nodes.
+  void Begin(Buffer<int64_t>& ids);
+  // Appends the seeds as given, repeats included; a repeated one keeps its first number.
+  void AddSeeds(std::span<const int64_t> seeds);
+  // Makes room for `count` more nodes, so that Number() need not grow anything.
+  void Reserve(size_t count);
+  // Replaces each node id (0 <= id < num_nodes) by its number, new ones in order of appearance.
+  // Reserve() must have made room.
+  void Number(int64_t* nodes, size_t count) noexcept;
+  // Brings the entry of a node near.
+  void Prefetch(int64_t node) const noexcept {
+    __builtin_prefetch(table_.data() + (dense_ ? static_cast<size_t>(node) : Slot(node)), 1, 3);
+  }
+
+  size_t table_bytes() const noexcept { return table_.capacity() * sizeof(uint32_t); }
+
+ private:
+  size_t Slot(int64_t node) const noexcept {
+    return static_cast<size_t>((static_cast<uint64_t>(node) * 0x9E3779B97F4A7C15U) >> shift_);
+  }
+  void ClearTable(size_t entries);
+  void Rehash(size_t slots);
+  uint32_t* FindSlot(int64_t node) noexcept;
+
+  bool dense_;
+  unsigned shift_ = 0;  // 64 - log2(slots)
+  uint32_t base_ = 1;   // number n of this batch is entry base_ + n
+  Buffer<uint32_t> table_;
+  Buffer<int64_t>* ids_ = nullptr;
+  size_t numbered_ = 0;  // of this batch; ids_ may be gone by the next one
+};
+
+}  // namespace offpath::graph

@@ -1,0 +1,77 @@
+// Answers one client's requests over its channel: one handler a worker thread, with its own sampler
+// scratch. Not thread-safe; several handlers share a channel and a store.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "offpath/graph/protocol/batch_structure.h"
+#include "offpath/graph/protocol/messages.h"
+#include "offpath/graph/sample/sampler.h"
+#include "offpath/graph/serve/open_plan.h"
+#include "offpath/graph/store/store.h"
+#include "offpath/wire/channel.h"
+
+namespace offpath::graph {
+
+// A request with the plan it names (null for those that name none).
+struct Task {
+  MessageType type = MessageType::kError;
+  uint32_t stream = 0;
+  std::shared_ptr<const OpenPlan> plan;
+  BatchRequest batch;
+  HopRequest hop;
+  AdjacencyRequest adjacency;
+  RowsRequest rows;
+  SplitRequest split;
+};
+
+class RequestHandler {
+ public:
+  RequestHandler(std::shared_ptr<const Store> store, wire::Channel& channel,
+                 std::chrono::nanoseconds send_timeout);
+  ~RequestHandler();
+
+  // Sends the whole answer, or throws: an Error of the request is the caller's to send; an Error of
+  // the channel (kUnavailable, kTimeout) ends the session.
+  void Answer(const Task& task);
+
+ private:
+  struct PlanScratch;
+
+  void AnswerBatch(const Task& task);
+  void AnswerHop(const Task& task);
+  void AnswerAdjacency(const Task& task);
+  void AnswerRows(const Task& task);
+  void AnswerSplit(const Task& task);
+
+  PlanScratch& ScratchOf(const Task& task);
+  void CheckNodes(size_t node_type, std::span<const int64_t> nodes, const char* what) const;
+  const EdgeType& CheckedEdgeType(uint32_t edge_type) const;
+  // Packed labels of `nodes`, one more than the label so that -1 is 0.
+  void PackLabels(const NodeType& type, std::span<const int64_t> nodes, std::vector<std::byte>& out);
+  // Sends `bytes` as kStructure frames.
+  void SendStructure(uint32_t stream, uint64_t& sequence, std::span<const std::byte> bytes);
+  // Gathers and encodes rows into the channel's buffers and sends them.
+  void SendRows(uint32_t stream, uint64_t& sequence, size_t node_type,
+                std::span<const int64_t> nodes, const codec::RowFormat& format, BatchEnd& times);
+  wire::SendBuffer AcquireTimed(BatchEnd& times);
+  Deadline SendDeadline() const { return Deadline::After(send_timeout_); }
+
+  std::shared_ptr<const Store> store_;
+  wire::Channel& channel_;
+  std::chrono::nanoseconds send_timeout_;
+  std::map<const OpenPlan*, std::unique_ptr<PlanScratch>> plans_;
+  StructurePacker packer_;
+  SampledSubgraph graph_;
+  std::vector<int64_t> seeds_;
+  std::vector<std::byte> structure_;
+  std::vector<std::vector<std::byte>> labels_;  // [node type]
+  std::vector<uint64_t> label_values_;
+};
+
+StructureShape ShapeOf(const Store& store);
+
+}  // namespace offpath::graph
