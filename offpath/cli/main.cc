@@ -1,0 +1,59 @@
+// The program `offpath`. Exit codes: 0, 1 (failed), 2 (wrong usage), 128 + n (ended by signal n).
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "offpath/base/error.h"
+#include "offpath/cli/commands.h"
+#include "offpath/cli/console.h"
+
+namespace offpath::cli {
+namespace {
+
+CLI::App& AddGroup(CLI::App& app, const char* name, const char* description, const char* example) {
+  CLI::App* group = app.add_subcommand(name, description);
+  group->require_subcommand(1);
+  group->footer(std::string("Example:\n  ") + example);
+  return *group;
+}
+
+void AddCommands(CLI::App& app) {
+  CLI::App& graph =
+      AddGroup(app, "graph", "Graph stores, memory nodes, training", "offpath graph train --help");
+  AddGraphTrain(graph);
+
+  AddReport(app);
+  AddDoctor(app);
+}
+
+int PrintError(const char* message) {
+  std::fprintf(stderr, "error: %s\n", message);
+  return 1;
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app{"Takes the work that feeds an accelerator off its critical path", "offpath"};
+  app.set_version_flag("--version", "offpath " OFFPATH_VERSION);
+  app.require_subcommand(1);
+  app.footer("Example:\n  offpath doctor");
+  AddCommands(app);
+  try {
+    app.parse(argc, argv);
+    return std::fflush(stdout) == 0 ? 0 : PrintError("cannot write to standard output");
+  } catch (const CLI::ParseError& error) {
+    // --help and --version come this way too, with exit code 0.
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const Interrupted& interrupted) {
+    return 128 + interrupted.signal;
+  } catch (const std::bad_alloc&) {
+    return PrintError("out of memory");
+  } catch (const std::exception& error) {
+    return PrintError(error.what());
+  }
+}
+
+}  // namespace
+}  // namespace offpath::cli
+
+int main(int argc, char** argv) { return offpath::cli::Run(argc, argv); }
