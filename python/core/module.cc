@@ -1,0 +1,10 @@
+// offpath._core: what the Python package calls. Bindings only; each file binds one module's types.
+#include <nanobind/nanobind.h>
+
+#include "python/core/errors.h"
+
+NB_MODULE(_core, m) {
+  m.doc() = "The compiled part of Offpath; use offpath.graph and offpath.codec.";
+  m.attr("version") = OFFPATH_VERSION;
+  offpath::python::RegisterErrors();
+}
