@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -79,9 +80,11 @@ bool ReplaceLostPages(uintptr_t address) noexcept {
       if (address < begin || address >= end) continue;
       if ((version & 1) != 0 || slot.version.load() != version) continue;
       const uintptr_t page = address & ~(g_page_bytes - 1);
-      void* replaced = mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-      if (replaced == MAP_FAILED) return false;
+      // The bare system call: the C library's, and what sanitizers put before it, are not made for
+      // signal handlers.
+      const long replaced = syscall(SYS_mmap, page, end - page, PROT_READ,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+      if (replaced == -1) return false;
       slot.faulted.store(true);
       return true;
     }
