@@ -1,6 +1,7 @@
 // What every transport promises, tested once for all of them.
 //
-// A transport joins with one line in its own test file, linked with conformance.cc:
+// A transport joins with one line in its own test file, linked with conformance.cc and
+// conformance_end.cc:
 //
 //   INSTANTIATE_TEST_SUITE_P(Tcp, ChannelConformance, testing::Values(TcpTransport()),
 //   TransportName);
