@@ -198,7 +198,8 @@ void CpuCgroup::Leave(const Folder& folder) {
   // those that ended: so a few times, and what then remains the next lane removes.
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
-    for (const auto pid : SplitWords(fs_.Read(folder.path + "/cgroup.procs").value_or(""))) {
+    const std::string processes = fs_.Read(folder.path + "/cgroup.procs").value_or("");
+    for (const auto pid : SplitWords(processes)) {
       const int error = fs_.Write(folder.origin + "/cgroup.procs", std::string(pid));
       if (error != 0 && error != ESRCH) return;
     }
