@@ -15,8 +15,9 @@
 //
 // A callback returns when it succeeded. It throws offpath::Error where it failed (main prints
 // "error: ..." and exits with 1), CLI::ValidationError for a wrong use that only it can see (exit
-// code 2), and lets Interrupted pass. Results go to stdout, all else to stderr; with --json each
-// result is one JSON object a line (PrintJsonLine).
+// code 2), CLI::RuntimeError to end with an exit code of its own, and lets Interrupted pass.
+// Results go to stdout, all else to stderr; with --json each result is one JSON object a line
+// (PrintJsonLine).
 #pragma once
 
 #include <string>
@@ -31,6 +32,8 @@ namespace offpath::cli {
 inline constexpr const char* kJsonHelp = "Print results as one JSON object a line";
 
 void AddGraphTrain(CLI::App& graph);
+void AddLaneList(CLI::App& lane);
+void AddLaneRun(CLI::App& lane);
 void AddReport(CLI::App& app);
 void AddDoctor(CLI::App& app);
 

@@ -23,6 +23,11 @@ void AddCommands(CLI::App& app) {
       AddGroup(app, "graph", "Graph stores, memory nodes, training", "offpath graph train --help");
   AddGraphTrain(graph);
 
+  CLI::App& lane = AddGroup(app, "lane", "A share of the processor: cores and a quota",
+                            "offpath lane run --cores 0 --quota 50 -- sha256sum /usr/bin/python3");
+  AddLaneList(lane);
+  AddLaneRun(lane);
+
   AddReport(app);
   AddDoctor(app);
 }
@@ -41,6 +46,8 @@ int Run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : PrintError("cannot write to standard output");
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     // --help and --version come this way too, with exit code 0.
     return app.exit(error) == 0 ? 0 : 2;

@@ -99,7 +99,9 @@ std::string ProbeQuotaMeans(std::string& why_not, CgroupFs& fs) {
   const CpuQuota quota{.quota_us = kPeriodUs * static_cast<uint64_t>(CoresOnline()),
                        .period_us = kPeriodUs};
   const auto group = CpuCgroup::Enter(fs, quota, getpid(), why_not);
-  return group == nullptr ? "" : group->description();
+  if (group == nullptr) return "";
+  const std::string description = group->description();
+  return description.substr(0, description.rfind('/'));
 }
 
 }  // namespace offpath

@@ -69,8 +69,9 @@ class Lane {
   std::unique_ptr<State> state_;
 };
 
-// Whether a quota can be set here, found out by setting one: the means ("cgroup v2 ...") or, in
-// `why_not`, the reason. The process is back where it was on return.
+// Whether a quota can be set here, found out by setting one: the means ("cgroup v2 " and the folder
+// that a group is made in) or, in `why_not`, the reason. The process is back where it was on
+// return.
 std::string ProbeQuotaMeans(std::string& why_not, CgroupFs& fs = KernelCgroupFs());
 
 }  // namespace offpath
