@@ -1,0 +1,33 @@
+// How large buffers are touched: prefetch distances and the size from which stores go past the
+// caches. Internal to codec. Thread-safe.
+#pragma once
+
+#include <cstddef>
+
+namespace offpath::codec {
+
+inline constexpr size_t kCacheLine = 64;
+
+// Outputs of at least this many bytes are written with non-temporal stores: they would not be in
+// the last-level cache by the time that they are read, so loading their lines first is wasted.
+size_t StreamThreshold() noexcept;
+
+// Rows to fetch ahead of a random gather of rows of `row_bytes`.
+constexpr size_t PrefetchRows(size_t row_bytes) noexcept {
+  constexpr size_t kAheadBytes = 8192;
+  constexpr size_t kMaxRows = 64;
+  if (row_bytes == 0) return 0;
+  const size_t rows = (kAheadBytes + row_bytes - 1) / row_bytes;
+  return rows < 2 ? 2 : rows > kMaxRows ? kMaxRows : rows;
+}
+
+// Starts loading the lines of a row; of a long one the first part, the hardware follows from there.
+inline void PrefetchRow(const void* row, size_t row_bytes) noexcept {
+  constexpr size_t kMaxBytes = 4096;
+  const char* at = static_cast<const char*>(row);
+  const size_t bytes = row_bytes < kMaxBytes ? row_bytes : kMaxBytes;
+  for (size_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(at + i, 0, 3);
+  if (bytes != 0) __builtin_prefetch(at + bytes - 1, 0, 3);
+}
+
+}  // namespace offpath::codec

@@ -1,0 +1,278 @@
+// EncodeRows: SIMD bodies, compiled once a target.
+//
+// A row is encoded block by block in two passes over floats that the first pass brings into the L1
+// cache: the largest magnitude, then the codes. Magnitudes are compared as integers, in which NaN
+// and infinity are larger than every finite float, so that the maximum also tells whether all are
+// finite, and does not depend on the order. The quotient is a true division: a reciprocal would
+// double the rounding error and be denormal for large scales; memory is slower than the divider.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+#include "offpath/base/random.h"
+#include "offpath/codec/memory_traits.h"
+#include "offpath/codec/row_layout.h"
+#include "offpath/codec/rows.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "offpath/codec/rows_encode.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target:
+#include "hwy/highway.h"
+#include "offpath/codec/half-inl.h"
+#include "offpath/codec/stream-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace offpath::codec::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using CodeTag = hn::Rebind<uint8_t, FloatTag>;
+
+// Columns whose codes are staged before they are packed to nibbles or pairs of bits.
+constexpr size_t kChunk = 1024;
+
+// Calls body(x + at, at) for positions that cover [0, n) with whole vectors; the last overlaps the
+// one before it, which writes the same values again. Fewer than a vector: a copy padded with zeros.
+template <class Body>
+HWY_INLINE void ForVectors(const float* x, size_t n, const Body& body) {
+  const size_t lanes = hn::Lanes(FloatTag());
+  size_t at = 0;
+  for (; at + lanes <= n; at += lanes) body(hn::LoadU(FloatTag(), x + at), at, lanes);
+  if (at == n) return;
+  if (n >= lanes) {
+    body(hn::LoadU(FloatTag(), x + n - lanes), n - lanes, lanes);
+  } else {
+    HWY_ALIGN float padded[16] = {};
+    std::memcpy(padded, x, n * sizeof(float));
+    body(hn::Load(FloatTag(), padded), 0, n);
+  }
+}
+
+// Stores `count` of the lanes.
+template <class D, class V>
+HWY_INLINE void StoreSome(D d, V v, size_t count, hn::TFromD<D>* to) {
+  if (count == hn::Lanes(d)) {
+    hn::StoreU(v, d, to);
+  } else {
+    HWY_ALIGN hn::TFromD<D> padded[16];
+    hn::Store(v, d, padded);
+    std::memcpy(to, padded, count * sizeof(hn::TFromD<D>));
+  }
+}
+
+// The bits of max |x|; at least kInfinityBits where an element is not finite.
+HWY_INLINE uint32_t MaxMagnitudeBits(const float* x, size_t n) {
+  const hn::RebindToSigned<FloatTag> di;
+  const auto mask = hn::Set(di, 0x7FFFFFFF);
+  auto largest = hn::Zero(di);
+  ForVectors(x, n, [&](FloatVec v, size_t, size_t) HWY_ATTR {
+    largest = hn::Max(largest, hn::And(hn::BitCast(di, v), mask));
+  });
+  return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest)));
+}
+
+// Draws of the row, 24 bits as a float in [0, 1), for columns first, first + 1, ...
+HWY_INLINE void DrawUnits(uint64_t key, size_t first, size_t n, float* units) {
+  for (size_t i = 0; i < n; ++i) {
+    units[i] = static_cast<float>(static_cast<int32_t>(Draw(key, first + i) >> 40)) * 0x1.0p-24F;
+  }
+}
+
+// codes[i] = x[i] / scale, rounded, in two's complement; the type's bits are the low ones.
+template <int kMax, Rounding kRounding>
+HWY_INLINE void Quantize(const float* x, size_t n, float scale, const float* units,
+                         uint8_t* codes) {
+  const FloatTag df;
+  const hn::RebindToUnsigned<FloatTag> du;
+  // Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the low bits.
+  const auto magic = hn::Set(df, 12582912.0F);
+  const auto divisor = hn::Set(df, scale == 0 ? 1.0F : scale);
+  ForVectors(x, n, [&](FloatVec v, size_t at, size_t count) HWY_ATTR {
+    auto q = hn::Div(v, divisor);
+    if constexpr (kRounding == Rounding::kStochastic) {
+      const auto below = hn::Floor(q);
+      const auto up = hn::Lt(hn::LoadU(df, units + at), hn::Sub(q, below));
+      q = hn::Add(below, hn::IfThenElseZero(up, hn::Set(df, 1.0F)));
+      // A quotient may be one ulp beyond the largest code.
+      const auto limit = hn::Set(df, static_cast<float>(kMax));
+      q = hn::Max(hn::Min(q, limit), hn::Neg(limit));
+    }
+    const auto code = hn::TruncateTo(CodeTag(), hn::BitCast(du, hn::Add(q, magic)));
+    StoreSome(CodeTag(), code, count, codes + at);
+  });
+}
+
+// Packs n codes of kBits, low bits first; reads up to 3 codes beyond n, which must be zero.
+template <unsigned kBits>
+HWY_INLINE void PackCodes(const uint8_t* codes, size_t n, uint8_t* out) {
+  constexpr size_t kPerByte = 8 / kBits;
+  const size_t bytes = (n + kPerByte - 1) / kPerByte;
+  size_t at = 0;
+#if HWY_TARGET != HWY_SCALAR  // which cannot reinterpret lanes
+  using WideT = std::conditional_t<kBits == 4, uint16_t, uint32_t>;
+  const hn::CappedTag<uint8_t, 16 * kPerByte> d8;
+  const hn::Repartition<WideT, decltype(d8)> wide;
+  const hn::Rebind<uint8_t, decltype(wide)> packed;
+  const auto pack = [&](size_t to) HWY_ATTR {  // in bytes of output
+    const auto v = hn::BitCast(wide, hn::LoadU(d8, codes + to * kPerByte));
+    auto bits = v;
+    if constexpr (kBits == 4) {
+      bits = hn::Or(hn::And(v, hn::Set(wide, 0x000F)),
+                    hn::And(hn::ShiftRight<4>(v), hn::Set(wide, 0x00F0)));
+    } else {
+      const auto low = hn::And(v, hn::Set(wide, 0x03030303));
+      bits = hn::And(hn::Or(hn::Or(low, hn::ShiftRight<6>(low)),
+                            hn::Or(hn::ShiftRight<12>(low), hn::ShiftRight<18>(low))),
+                     hn::Set(wide, 0xFF));
+    }
+    hn::StoreU(hn::TruncateTo(packed, bits), packed, out + to);
+  };
+  const size_t step = hn::Lanes(packed);
+  for (; at + step <= bytes; at += step) pack(at);
+  if (at == bytes) return;
+  if (bytes >= step) return pack(bytes - step);
+#endif
+  for (; at < bytes; ++at) {
+    unsigned byte = 0;
+    for (size_t i = 0; i < kPerByte; ++i) {
+      byte |= (codes[at * kPerByte + i] & ((1U << kBits) - 1)) << (i * kBits);
+    }
+    out[at] = static_cast<uint8_t>(byte);
+  }
+}
+
+template <RowType kType, Rounding kRounding>
+HWY_INLINE void EncodeBlock(const float* x, size_t first, size_t n, float scale, uint64_t key,
+                            uint8_t* elements) {
+  constexpr unsigned kBits = ElementBits(kType);
+  HWY_ALIGN float units[kRounding == Rounding::kStochastic ? kChunk : 1];
+  HWY_ALIGN uint8_t staged[kBits == 8 ? 1 : kChunk + 16];
+  for (size_t done = 0; done < n; done += kChunk) {
+    const size_t count = std::min(kChunk, n - done);
+    if constexpr (kRounding == Rounding::kStochastic) {
+      DrawUnits(key, first + done, count, units);
+      for (size_t i = count; i < std::min(kChunk, count + 16); ++i) units[i] = 0;
+    }
+    uint8_t* out = elements + (first + done) * kBits / 8;
+    if constexpr (kBits == 8) {
+      Quantize<kCodeMax<kType>, kRounding>(x + done, count, scale, units, out);
+    } else {
+      Quantize<kCodeMax<kType>, kRounding>(x + done, count, scale, units, staged);
+      std::memset(staged + count, 0, 4);
+      PackCodes<kBits>(staged, count, out);
+    }
+  }
+}
+
+// False where an element is not finite: the row is then all zero bytes.
+template <RowType kType, Rounding kRounding>
+HWY_INLINE bool EncodeRow(const float* x, const RowLayout& layout, uint64_t key, std::byte* out) {
+  auto* elements = reinterpret_cast<uint8_t*>(out) + layout.scale_bytes;
+  if constexpr (kType == RowType::kF16 || kType == RowType::kBF16) {
+    auto* halves = reinterpret_cast<uint16_t*>(elements);
+    ForVectors(x, layout.dim, [&](FloatVec v, size_t at, size_t count) HWY_ATTR {
+      const HalfVec half = kType == RowType::kF16 ? F16FromF32(v) : BF16FromF32(v);
+      StoreSome(HalfTag(), half, count, halves + at);
+    });
+    return true;
+  } else {
+    size_t index = 0;
+    for (size_t first = 0; first < layout.dim; first += layout.block, ++index) {
+      const size_t n = std::min(layout.block, layout.dim - first);
+      const uint32_t largest = MaxMagnitudeBits(x + first, n);
+      if (largest >= kInfinityBits) {
+        std::memset(out, 0, layout.row_bytes);
+        return false;
+      }
+      float scale = std::bit_cast<float>(largest) / static_cast<float>(kCodeMax<kType>);
+      if (scale < kSmallestScale) scale = 0;
+      std::memcpy(out + index * sizeof(float), &scale, sizeof(float));
+      EncodeBlock<kType, kRounding>(x + first, first, n, scale, key, elements);
+    }
+    return true;
+  }
+}
+
+template <RowType kType, Rounding kRounding>
+size_t EncodeAll(const RowLayout& layout, uint64_t seed, const EncodeInput& in, std::byte* out) {
+  const size_t float_bytes = in.dim * sizeof(float);
+  const size_t ahead = PrefetchRows(float_bytes);
+  size_t first_bad = kAllFinite;
+  const auto encode = [&](size_t i, std::byte* to) HWY_ATTR {
+    if (i + ahead < in.rows) PrefetchRow(TableRow(in, i + ahead), float_bytes);
+    uint64_t key = 0;
+    if constexpr (kRounding == Rounding::kStochastic) {
+      const uint64_t id = in.ids != nullptr ? static_cast<uint64_t>(in.ids[i]) : i;
+      key = Combine(seed, in.row_keys != nullptr ? in.row_keys[i] : id);
+    }
+    if (!EncodeRow<kType, kRounding>(TableRow(in, i), layout, key, to) && first_bad == kAllFinite) {
+      first_bad = i;
+    }
+  };
+  if (in.rows * layout.row_bytes >= StreamThreshold() &&
+      layout.row_bytes <= StreamWriter::kMaxPiece) {
+    StreamWriter writer(out);
+    for (size_t i = 0; i < in.rows; ++i) {
+      encode(i, writer.next());
+      writer.Advance(layout.row_bytes);
+    }
+    writer.Finish();
+  } else {
+    for (size_t i = 0; i < in.rows; ++i) encode(i, out + i * layout.row_bytes);
+  }
+  return first_bad;
+}
+
+}  // namespace
+
+size_t EncodeRowsOn(const RowFormat& format, const EncodeInput& in, std::byte* out) {
+  const RowLayout layout = LayOutRow(format, in.dim);
+  const auto run = [&]<RowType kType>() {
+    return format.rounding == Rounding::kStochastic
+               ? EncodeAll<kType, Rounding::kStochastic>(layout, format.seed, in, out)
+               : EncodeAll<kType, Rounding::kNearestEven>(layout, format.seed, in, out);
+  };
+  switch (format.type) {
+    case RowType::kF16:
+      return EncodeAll<RowType::kF16, Rounding::kNearestEven>(layout, 0, in, out);
+    case RowType::kBF16:
+      return EncodeAll<RowType::kBF16, Rounding::kNearestEven>(layout, 0, in, out);
+    case RowType::kI8:
+      return run.template operator()<RowType::kI8>();
+    case RowType::kI4:
+      return run.template operator()<RowType::kI4>();
+    case RowType::kI2:
+      return run.template operator()<RowType::kI2>();
+    case RowType::kF32:
+      break;  // handled by the caller: a plain gather
+  }
+  return kAllFinite;
+}
+
+}  // namespace offpath::codec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "offpath/codec/gather.h"
+
+namespace offpath::codec {
+HWY_EXPORT(EncodeRowsOn);
+
+size_t EncodeRows(const RowFormat& format, const EncodeInput& in, std::byte* out) noexcept {
+  if (in.dim == 0 || in.rows == 0) return kAllFinite;
+  if (format.type == RowType::kF32) {
+    GatherRowBytes({.table = reinterpret_cast<const std::byte*>(in.table),
+                    .stride_bytes = in.stride * sizeof(float),
+                    .row_bytes = in.dim * sizeof(float),
+                    .ids = in.ids,
+                    .rows = in.rows},
+                   out);
+    return kAllFinite;
+  }
+  return HWY_DYNAMIC_DISPATCH(EncodeRowsOn)(format, in, out);
+}
+
+}  // namespace offpath::codec
+#endif
