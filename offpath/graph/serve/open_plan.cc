@@ -13,10 +13,10 @@ std::span<const int64_t> InputNodes(const Store& store, const BatchPlan& plan) {
   if (!plan.nodes.empty()) {
     for (size_t i = 0; i < plan.nodes.size(); ++i) {
       if (plan.nodes[i] < 0 || plan.nodes[i] >= type.count) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    "input node " + std::to_string(plan.nodes[i]) + " at place " +
-                        std::to_string(i) + " is not a node of type '" + type.name +
-                        "', which has " + std::to_string(type.count));
+        throw Error(ErrorCode::kInvalidArgument, "input node " + std::to_string(plan.nodes[i]) +
+                                                     " at place " + std::to_string(i) +
+                                                     " is not a node of type '" + type.name +
+                                                     "', which has " + std::to_string(type.count));
       }
     }
     return plan.nodes;

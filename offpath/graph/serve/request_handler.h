@@ -51,7 +51,8 @@ class RequestHandler {
   void CheckNodes(size_t node_type, std::span<const int64_t> nodes, const char* what) const;
   const EdgeType& CheckedEdgeType(uint32_t edge_type) const;
   // Packed labels of `nodes`, one more than the label so that -1 is 0.
-  void PackLabels(const NodeType& type, std::span<const int64_t> nodes, std::vector<std::byte>& out);
+  void PackLabels(const NodeType& type, std::span<const int64_t> nodes,
+                  std::vector<std::byte>& out);
   // Sends `bytes` as kStructure frames.
   void SendStructure(uint32_t stream, uint64_t& sequence, std::span<const std::byte> bytes);
   // Gathers and encodes rows into the channel's buffers and sends them.
