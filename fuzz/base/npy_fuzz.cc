@@ -12,7 +12,7 @@ void Read(std::span<const std::byte> bytes) {
     const auto view = offpath::ParseNpy(bytes, "fuzz");
     const uint64_t count = view.header.element_count();
     if (view.data.size() != count * view.header.item_bytes) __builtin_trap();
-    if (view.header.type == offpath::NpyType::kUnicode) return;
+    if (offpath::NpyTypeSize(view.header.type) == 0) return;  // strings
     for (uint64_t i = 0; i < count; ++i) view.Real(i);
   } catch (const offpath::Error&) {
   }

@@ -85,6 +85,7 @@ double NpyView::Real(uint64_t i) const {
     case NpyType::kF64:
       return Load<double>(Element(*this, i));
     case NpyType::kUnicode:
+    case NpyType::kBytes:
       throw Error(ErrorCode::kInvalidArgument, "an array of strings where numbers are needed");
     default:
       return static_cast<double>(Int(i));

@@ -35,10 +35,11 @@ enum class NpyType : uint8_t {
   kF16,
   kF32,
   kF64,
-  kUnicode
+  kUnicode,  // strings of a fixed number of 4-byte characters
+  kBytes,    // strings of a fixed number of bytes, padded with zeros
 };
 
-// Bytes of an element; 0 for kUnicode, whose width is in NpyHeader.
+// Bytes of an element; 0 for strings, whose width is in NpyHeader.
 size_t NpyTypeSize(NpyType type) noexcept;
 // "<i8", "|u1", ... as in a header.
 std::string_view NpyTypeName(NpyType type) noexcept;
@@ -147,6 +148,7 @@ class NpyWriter {
   uint64_t row_bytes_ = 0;
   size_t header_bytes_ = 0;
   uint64_t data_bytes_ = 0;
+  uint64_t written_back_ = 0;  // data bytes that the disk was told to take
   uint32_t data_crc_ = 0;
   std::vector<std::byte> buffer_;
 };

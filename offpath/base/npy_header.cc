@@ -19,7 +19,7 @@ struct TypeInfo {
   std::string_view name;  // as NumPy writes it
   size_t bytes;
 };
-constexpr std::array<TypeInfo, 13> kTypes = {{{NpyType::kBool, "|b1", 1},
+constexpr std::array<TypeInfo, 14> kTypes = {{{NpyType::kBool, "|b1", 1},
                                               {NpyType::kI8, "|i1", 1},
                                               {NpyType::kI16, "<i2", 2},
                                               {NpyType::kI32, "<i4", 4},
@@ -31,7 +31,8 @@ constexpr std::array<TypeInfo, 13> kTypes = {{{NpyType::kBool, "|b1", 1},
                                               {NpyType::kF16, "<f2", 2},
                                               {NpyType::kF32, "<f4", 4},
                                               {NpyType::kF64, "<f8", 8},
-                                              {NpyType::kUnicode, "<U", 0}}};
+                                              {NpyType::kUnicode, "<U", 0},
+                                              {NpyType::kBytes, "|S", 0}}};
 
 // Reads the few Python literals that a header is made of.
 class DictReader {
@@ -132,9 +133,9 @@ void ParseType(std::string_view descr, std::string_view context, NpyHeader& head
   if (error != std::errc{} || parsed_to != end || size == 0 || size > (uint64_t{1} << 30)) {
     FailType(descr, "only booleans, integers, floats and strings are", context);
   }
-  if (kind == 'U') {
-    header.type = NpyType::kUnicode;
-    header.item_bytes = size * 4;
+  if (kind == 'U' || kind == 'S') {
+    header.type = kind == 'U' ? NpyType::kUnicode : NpyType::kBytes;
+    header.item_bytes = kind == 'U' ? size * 4 : size;
     return;
   }
   for (const TypeInfo& info : kTypes) {

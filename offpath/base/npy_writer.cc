@@ -13,6 +13,7 @@ namespace offpath {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr uint64_t kWriteBackBytes = uint64_t{32} << 20;
 constexpr size_t kDataAlignment = 64;
 constexpr std::string_view kLongestSize = "18446744073709551615";
 
@@ -52,7 +53,7 @@ void WriteFully(int fd, std::span<const std::byte> bytes, off_t offset, const st
 
 NpyWriter::NpyWriter(const std::string& path, NpyType type, std::vector<uint64_t> shape)
     : path_(path), type_(type), shape_(std::move(shape)) {
-  if (shape_.empty() || shape_.size() > 64 || type_ == NpyType::kUnicode) {
+  if (shape_.empty() || shape_.size() > 64 || NpyTypeSize(type_) == 0) {
     throw Error(ErrorCode::kInvalidArgument,
                 path_ + ": arrays of numbers with 1 to 64 dimensions can be written");
   }
@@ -94,6 +95,12 @@ void NpyWriter::WriteData(std::span<const std::byte> bytes) {
   WriteFully(fd_, bytes, static_cast<off_t>(header_bytes_ + data_bytes_), path_);
   data_crc_ = Crc32c(bytes, data_crc_);
   data_bytes_ += bytes.size();
+  if (data_bytes_ - written_back_ >= kWriteBackBytes) {
+    // Starts the disk on it now, so that Finish() need not wait for the whole file. Only a hint.
+    sync_file_range(fd_, static_cast<off_t>(header_bytes_ + written_back_),
+                    static_cast<off_t>(data_bytes_ - written_back_), SYNC_FILE_RANGE_WRITE);
+    written_back_ = data_bytes_;
+  }
 }
 
 NpyWriter::Result NpyWriter::Finish() {

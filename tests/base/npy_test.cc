@@ -84,6 +84,11 @@ TEST(Npy, ReadsStringsWithTheirWidth) {
   const NpyView view = Parse(file);
   EXPECT_EQ(view.header.type, NpyType::kUnicode);
   EXPECT_EQ(view.header.item_bytes, 12);
+  // As SciPy writes a sparse matrix's format.
+  const std::string bytes_file = MakeNpy(Dict("|S3", "()"), "csr");
+  EXPECT_EQ(Parse(bytes_file).header.type, NpyType::kBytes);
+  EXPECT_EQ(Parse(bytes_file).data.size(), 3);
+  EXPECT_ERROR(Parse(bytes_file).Real(0), ErrorCode::kInvalidArgument, "numbers");
   EXPECT_ERROR(view.Int(0), ErrorCode::kInvalidArgument, "integers");
   EXPECT_ERROR(view.Real(0), ErrorCode::kInvalidArgument, "numbers");
 }
