@@ -31,6 +31,7 @@ namespace offpath::cli {
 
 inline constexpr const char* kJsonHelp = "Print results as one JSON object a line";
 
+void AddGraphServe(CLI::App& graph);
 void AddGraphTrain(CLI::App& graph);
 void AddLaneList(CLI::App& lane);
 void AddLaneRun(CLI::App& lane);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "offpath/cli/commands.h"
+#include "offpath/lane/lane.h"
 
 namespace offpath::cli {
 namespace {
@@ -63,6 +64,17 @@ Finding Cores() {
       "cores", State::kIn,
       fmt::format("{} of {} usable by this process", usable, std::thread::hardware_concurrency()),
       ""};
+}
+
+Finding Quota() {
+  std::string why_not;
+  try {
+    const std::string means = ProbeQuotaMeans(why_not);
+    if (!means.empty()) return {"quota", State::kIn, means, ""};
+  } catch (const std::exception& error) {
+    why_not = error.what();
+  }
+  return {"quota", State::kPartly, "lanes hold by cores alone: " + why_not, ""};
 }
 
 Finding HugePages() {
@@ -170,7 +182,7 @@ Finding WordNet() {
 }  // namespace
 
 std::vector<Finding> Diagnose() {
-  std::vector<Finding> findings = {Build(), Simd(), Cores(), HugePages(), Namespaces()};
+  std::vector<Finding> findings = {Build(), Simd(), Cores(), Quota(), HugePages(), Namespaces()};
   const auto append = [&findings](std::vector<Finding> more) {
     findings.insert(findings.end(), more.begin(), more.end());
   };

@@ -21,6 +21,7 @@ CLI::App& AddGroup(CLI::App& app, const char* name, const char* description, con
 void AddCommands(CLI::App& app) {
   CLI::App& graph =
       AddGroup(app, "graph", "Graph stores, memory nodes, training", "offpath graph train --help");
+  AddGraphServe(graph);
   AddGraphTrain(graph);
 
   CLI::App& lane = AddGroup(app, "lane", "A share of the processor: cores and a quota",
