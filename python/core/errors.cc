@@ -17,10 +17,9 @@ void Translate(const std::exception_ptr& pointer, void* /*payload*/) {
     std::rethrow_exception(pointer);
   } catch (const Error& error) {
     try {
-      const nb::object exception =
-          nb::module_::import_("offpath.errors")
-              .attr("error_for")(std::string(ErrorCodeName(error.code())),
-                                 std::string(error.message()));
+      const nb::object exception = nb::module_::import_("offpath.errors")
+                                       .attr("error_for")(std::string(ErrorCodeName(error.code())),
+                                                          std::string(error.message()));
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
     } catch (nb::python_error& failed) {
       failed.restore();

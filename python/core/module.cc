@@ -2,9 +2,13 @@
 #include <nanobind/nanobind.h>
 
 #include "python/core/errors.h"
+#include "python/core/graph_bindings.h"
 
 NB_MODULE(_core, m) {
   m.doc() = "The compiled part of Offpath; use offpath.graph and offpath.codec.";
   m.attr("version") = OFFPATH_VERSION;
   offpath::python::RegisterErrors();
+  offpath::python::BindStore(m);
+  offpath::python::BindStoreWriter(m);
+  offpath::python::BindBatches(m);
 }

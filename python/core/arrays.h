@@ -1,0 +1,37 @@
+// Arrays that Python sees: views of C++ memory that keep its owner alive.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+namespace offpath::python {
+
+// An array of no framework: numpy.asarray and torch.from_dlpack take it without a copy.
+template <typename T>
+using Array = nanobind::ndarray<T, nanobind::device::cpu>;
+
+// Arguments of bound functions: contiguous, converted by the caller.
+using Ids =
+    nanobind::ndarray<const int64_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+using Floats =
+    nanobind::ndarray<const float, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+using Rows =
+    nanobind::ndarray<const float, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
+
+template <typename T>
+Array<T> ViewOf(T* data, std::initializer_list<size_t> shape, nanobind::handle owner) {
+  return Array<T>(data, shape.size(), shape.begin(), owner);
+}
+
+inline std::span<const int64_t> SpanOf(const Ids& ids) { return {ids.data(), ids.size()}; }
+inline std::span<const float> SpanOf(const Floats& values) {
+  return {values.data(), values.size()};
+}
+inline std::span<const float> SpanOf(const Rows& rows) { return {rows.data(), rows.size()}; }
+
+}  // namespace offpath::python

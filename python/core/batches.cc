@@ -1,0 +1,230 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "offpath/graph/client/local_source.h"
+#include "offpath/graph/protocol/batch.h"
+#include "offpath/graph/protocol/batch_plan.h"
+#include "python/core/arrays.h"
+#include "python/core/graph_bindings.h"
+#include "python/core/store_handle.h"
+
+namespace nb = nanobind;
+
+namespace offpath::python {
+namespace {
+
+using graph::Batch;
+using graph::BatchPlan;
+using graph::LocalSource;
+using graph::LocalSourceOptions;
+
+// How often a wait looks for Ctrl-C.
+constexpr std::chrono::milliseconds kSignalInterval{100};
+
+// A batch that Python holds. Every array that was taken from it keeps it alive, and with it the
+// memory: it goes back to its pool when the last of them dies.
+struct BatchHandle {
+  std::shared_ptr<Batch> batch;
+};
+
+const graph::SampledSubgraph::Nodes& NodesAt(const BatchHandle& self, size_t t) {
+  if (t >= self.batch->graph.nodes.size()) throw nb::index_error("node type");
+  return self.batch->graph.nodes[t];
+}
+
+const graph::SampledSubgraph::Edges& EdgesAt(const BatchHandle& self, size_t t) {
+  if (t >= self.batch->graph.edges.size()) throw nb::index_error("edge type");
+  return self.batch->graph.edges[t];
+}
+
+// The arrays are the holder's own until they return to the pool, so they are writable.
+template <typename T>
+Array<T> BufferView(const Buffer<T>& buffer, nb::handle owner) {
+  return ViewOf(const_cast<T*>(buffer.data()), {buffer.size()}, owner);
+}
+
+template <Buffer<int64_t> graph::SampledSubgraph::Edges::*kField>
+Array<int64_t> EdgeField(nb::handle self, size_t t) {
+  return BufferView(EdgesAt(nb::cast<const BatchHandle&>(self), t).*kField, self);
+}
+
+// PyG's edge_index, [2, edges]: the one array of a batch that is put together for Python.
+Array<int64_t> EdgeIndex(const BatchHandle& self, size_t t) {
+  const auto& edges = EdgesAt(self, t);
+  const size_t count = edges.row.size();
+  auto both = std::make_unique<Buffer<int64_t>>(2 * count);
+  if (count != 0) {
+    std::memcpy(both->data(), edges.row.data(), count * sizeof(int64_t));
+    std::memcpy(both->data() + count, edges.col.data(), count * sizeof(int64_t));
+  }
+  int64_t* data = both->data();
+  const nb::capsule owner(both.release(),
+                          [](void* p) noexcept { delete static_cast<Buffer<int64_t>*>(p); });
+  return ViewOf(data, {2, count}, owner);
+}
+
+nb::object Features(nb::handle self, size_t t) {
+  const Batch& batch = *nb::cast<const BatchHandle&>(self).batch;
+  if (t >= batch.features.size() || batch.features[t].dim == 0) return nb::none();
+  const graph::FeatureRows& rows = batch.features[t];
+  return nb::cast(ViewOf(const_cast<float*>(rows.values.data()),
+                         {static_cast<size_t>(rows.rows), static_cast<size_t>(rows.dim)}, self));
+}
+
+nb::object Labels(nb::handle self, size_t t) {
+  const Batch& batch = *nb::cast<const BatchHandle&>(self).batch;
+  if (t >= batch.labels.size() || (batch.labels[t].empty() && !batch.graph.nodes[t].ids.empty())) {
+    return nb::none();
+  }
+  return nb::cast(BufferView(batch.labels[t], self));
+}
+
+nb::dict Costs(const BatchHandle& self) {
+  const graph::BatchCosts& costs = self.batch->costs;
+  nb::dict out;
+  out["sample_ns"] = costs.sample_ns;
+  out["encode_ns"] = costs.encode_ns;
+  out["transfer_ns"] = costs.transfer_ns;
+  out["decode_ns"] = costs.decode_ns;
+  out["bytes_received"] = costs.bytes_received;
+  out["bytes_sent"] = costs.bytes_sent;
+  out["round_trips"] = costs.round_trips;
+  return out;
+}
+
+// Waits with the GIL released, in slices, so that Ctrl-C and other threads get their turn.
+nb::object NextBatch(LocalSource& source, double timeout_seconds) {
+  const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(std::clamp(timeout_seconds, 0.0, 1e9)));
+  const Deadline deadline = Deadline::After(timeout);
+  std::shared_ptr<Batch> batch;
+  while (true) {
+    bool ready = false;
+    {
+      const nb::gil_scoped_release released;
+      ready =
+          source.Ready(std::min<std::chrono::nanoseconds>(kSignalInterval, deadline.remaining()));
+      if (ready || deadline.expired()) {
+        batch = source.Next(deadline);
+        break;
+      }
+    }
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+  if (batch == nullptr) return nb::none();
+  return nb::cast(BatchHandle{std::move(batch)});
+}
+
+void SetNodes(BatchPlan& plan, const Ids& nodes) {
+  const auto span = SpanOf(nodes);
+  plan.nodes.assign(span.begin(), span.end());
+}
+
+void SetFeatureFormat(BatchPlan& plan, const std::string& type, bool stochastic, uint32_t block,
+                      uint64_t seed) {
+  plan.features = {
+      .type = codec::ParseRowType(type),
+      .rounding = stochastic ? codec::Rounding::kStochastic : codec::Rounding::kNearestEven,
+      .block = block,
+      .seed = seed};
+  codec::CheckFormat(plan.features);
+}
+
+void BindPlan(nb::module_& m) {
+  nb::class_<BatchPlan>(m, "BatchPlan", "What a stream of batches is made of.")
+      .def(nb::init<>())
+      .def_prop_rw(
+          "fanouts", [](const BatchPlan& p) { return p.sample.fanouts; },
+          [](BatchPlan& p, std::vector<std::vector<int64_t>> v) {
+            p.sample.fanouts = std::move(v);
+          },
+          "[edge type][hop], -1: all")
+      .def_prop_rw(
+          "replace", [](const BatchPlan& p) { return p.sample.replace; },
+          [](BatchPlan& p, bool v) { p.sample.replace = v; })
+      .def_prop_rw(
+          "seed", [](const BatchPlan& p) { return p.sample.seed; },
+          [](BatchPlan& p, uint64_t v) { p.sample.seed = v; })
+      .def_rw("seed_type", &BatchPlan::seed_type)
+      .def_rw("split", &BatchPlan::split)
+      .def_rw("batch_size", &BatchPlan::batch_size)
+      .def_rw("shuffle", &BatchPlan::shuffle)
+      .def_rw("drop_last", &BatchPlan::drop_last)
+      .def_rw("with_features", &BatchPlan::with_features)
+      .def_rw("with_labels", &BatchPlan::with_labels)
+      .def_rw("with_edge_ids", &BatchPlan::with_edge_ids)
+      .def("set_nodes", &SetNodes, nb::arg("nodes"))
+      .def("set_feature_format", &SetFeatureFormat, nb::arg("type"), nb::arg("stochastic") = false,
+           nb::arg("block") = 0, nb::arg("seed") = 0);
+}
+
+void BindBatch(nb::module_& m) {
+  nb::class_<BatchHandle>(m, "Batch",
+                          "One batch. Arrays are views that keep its memory out of the pool.")
+      .def_prop_ro("epoch", [](const BatchHandle& b) { return b.batch->number.epoch; })
+      .def_prop_ro("number", [](const BatchHandle& b) { return b.batch->number.batch; })
+      .def_prop_ro("seed_type", [](const BatchHandle& b) { return b.batch->seed_type; })
+      .def_prop_ro("batch_size", [](const BatchHandle& b) { return b.batch->batch_size; })
+      .def(
+          "node_ids",
+          [](nb::handle self, size_t t) {
+            return BufferView(NodesAt(nb::cast<const BatchHandle&>(self), t).ids, self);
+          },
+          nb::arg("node_type"))
+      .def(
+          "node_hop_counts",
+          [](const BatchHandle& self, size_t t) { return NodesAt(self, t).hop_counts; },
+          nb::arg("node_type"))
+      .def("row", &EdgeField<&graph::SampledSubgraph::Edges::row>, nb::arg("edge_type"))
+      .def("col", &EdgeField<&graph::SampledSubgraph::Edges::col>, nb::arg("edge_type"))
+      .def("edge_ids", &EdgeField<&graph::SampledSubgraph::Edges::edge_ids>, nb::arg("edge_type"))
+      .def("edge_index", &EdgeIndex, nb::arg("edge_type"), "[2, edges], a copy")
+      .def(
+          "edge_hop_counts",
+          [](const BatchHandle& self, size_t t) { return EdgesAt(self, t).hop_counts; },
+          nb::arg("edge_type"))
+      .def("features", &Features, nb::arg("node_type"))
+      .def("labels", &Labels, nb::arg("node_type"))
+      .def("costs", &Costs, "nanoseconds and bytes by part");
+}
+
+}  // namespace
+
+void BindBatches(nb::module_& m) {
+  BindPlan(m);
+  BindBatch(m);
+  nb::class_<LocalSource>(m, "LocalSource", "Batches of a plan, made in this process.")
+      .def(
+          "__init__",
+          [](LocalSource* self, const StoreHandle& store, const BatchPlan& plan, size_t threads,
+             size_t prefetch) {
+            new (self) LocalSource(store.store, plan,
+                                   LocalSourceOptions{.threads = threads, .prefetch = prefetch});
+          },
+          nb::arg("store"), nb::arg("plan"), nb::arg("threads") = 0, nb::arg("prefetch") = 2)
+      .def_prop_ro("num_seeds", &LocalSource::seeds)
+      .def_prop_ro("num_batches", &LocalSource::batches)
+      .def(
+          "places",
+          [](const LocalSource& self, uint64_t epoch, uint64_t batch) {
+            std::vector<int64_t> places;
+            self.Places({epoch, batch}, places);
+            return places;
+          },
+          nb::arg("epoch"), nb::arg("batch"))
+      .def("begin", &LocalSource::Begin, nb::arg("epoch"), nb::arg("first") = 0,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("next", &NextBatch, nb::arg("timeout") = 600.0,
+           "The next Batch in order; None at the epoch's end.");
+}
+
+}  // namespace offpath::python
