@@ -43,7 +43,7 @@ void GatherRowBytesOn(const GatherInput& in, std::byte* out) {
     if (i + ahead < in.rows) PrefetchRow(row(i + ahead), in.row_bytes);
     CopyRow(row(i), in.row_bytes, to);
   };
-  if (in.rows * in.row_bytes >= StreamThreshold() && in.row_bytes <= StreamWriter::kMaxPiece) {
+  if (in.rows * in.row_bytes >= kStreamThreshold && in.row_bytes <= StreamWriter::kMaxPiece) {
     StreamWriter writer(out);
     for (size_t i = 0; i < in.rows; ++i) {
       copy(i, writer.next());

@@ -102,8 +102,8 @@ HWY_INLINE HalfVec BF16FromF32(FloatVec x) {
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
   const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFU)), odd);
   const auto nan = hn::Or(hn::And(bits, hn::Set(du, 0x80000000U)), hn::Set(du, 0x7FC00000U));
-  const auto is_nan = hn::RebindMask(du, hn::Ne(x, x));
-  return hn::TruncateTo(HalfTag(), hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, rounded)));
+  const auto is_number = hn::RebindMask(du, hn::Eq(x, x));  // Ne() is false for NaN on some targets
+  return hn::TruncateTo(HalfTag(), hn::ShiftRight<16>(hn::IfThenElse(is_number, rounded, nan)));
 }
 
 HWY_INLINE FloatVec F32FromBF16(HalfVec h) {

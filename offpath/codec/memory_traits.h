@@ -1,5 +1,5 @@
 // How large buffers are touched: prefetch distances and the size from which stores go past the
-// caches. Internal to codec. Thread-safe.
+// caches. Internal to codec.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@ inline constexpr size_t kCacheLine = 64;
 
 // Outputs of at least this many bytes are written with non-temporal stores: they would not be in
 // the last-level cache by the time that they are read, so loading their lines first is wasted.
-size_t StreamThreshold() noexcept;
+// A constant, since what systems report as the size of that cache may be the sum over a socket.
+inline constexpr size_t kStreamThreshold = size_t{16} << 20;
 
 // Rows to fetch ahead of a random gather of rows of `row_bytes`.
 constexpr size_t PrefetchRows(size_t row_bytes) noexcept {

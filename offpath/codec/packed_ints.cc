@@ -14,8 +14,8 @@ namespace {
 __extension__ using Uint128 = unsigned __int128;
 
 constexpr unsigned kMaxBits = 64;
-// A value of up to 57 bits that starts anywhere in a byte lies within 8 bytes.
-constexpr unsigned kMaxFastBits = 57;
+// A value of up to 56 bits that starts anywhere in a byte ends within 8 bytes, with a bit to spare.
+constexpr unsigned kMaxFastBits = 56;
 
 constexpr uint64_t LowMask(unsigned bits) noexcept {
   return bits >= kMaxBits ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;

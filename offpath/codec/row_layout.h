@@ -10,6 +10,7 @@ namespace offpath::codec {
 
 inline constexpr uint32_t kInfinityBits = 0x7F800000;
 inline constexpr float kSmallestScale = 0x1.0p-126F;  // the smallest normal f32
+inline constexpr float kLargestFloat = 0x1.FFFFFEp127F;
 
 constexpr unsigned ElementBits(RowType type) noexcept {
   switch (type) {

@@ -5,7 +5,8 @@
 // scale = max|x| / qmax over the row or block, qmax = 127, 7 or 1. The quotient is an f32 division,
 // so that |x - q * scale| is at most scale / 2 with nearest rounding (ties to even) and below scale
 // with stochastic rounding, both plus |x| * 2^-24, the rounding of the quotient. Decoding gives
-// q * scale rounded to f32. A row of 0, 1 and -1 comes back exactly at any width.
+// q * scale rounded to f32 (for a maximum next to the largest f32, scale is one ulp lower where
+// that would be infinite). A row of 0, 1 and -1 comes back exactly at any width.
 //
 // An encoded row is its scales (f32, ceil(dim / block) of them; none for f32, f16, bf16) followed
 // by its elements in two's complement, packed low bits first, padded with zero bits to a whole
@@ -30,7 +31,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 namespace offpath::codec {

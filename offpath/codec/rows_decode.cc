@@ -139,7 +139,7 @@ void DecodeAll(const RowLayout& layout, const std::byte* in, size_t rows, float*
     }
     DecodeRow<kType>(in + begin, layout, to);
   };
-  if (stride == layout.dim && rows * float_bytes >= StreamThreshold() &&
+  if (stride == layout.dim && rows * float_bytes >= kStreamThreshold &&
       float_bytes <= StreamWriter::kMaxPiece) {
     StreamWriter writer(reinterpret_cast<std::byte*>(out));
     for (size_t i = 0; i < rows; ++i) {

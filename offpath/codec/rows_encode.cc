@@ -73,6 +73,16 @@ HWY_INLINE uint32_t MaxMagnitudeBits(const float* x, size_t n) {
   return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest)));
 }
 
+template <RowType kType>
+HWY_INLINE float ScaleOf(float largest) {
+  constexpr auto kMax = static_cast<float>(kCodeMax<kType>);
+  const float scale = largest / kMax;
+  if (scale < kSmallestScale) return 0;
+  // Next to the largest float the division may round up to what decodes to infinity.
+  if (scale * kMax <= kLargestFloat) return scale;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(scale) - 1);
+}
+
 // Draws of the row, 24 bits as a float in [0, 1), for columns first, first + 1, ...
 HWY_INLINE void DrawUnits(uint64_t key, size_t first, size_t n, float* units) {
   for (size_t i = 0; i < n; ++i) {
@@ -186,8 +196,7 @@ HWY_INLINE bool EncodeRow(const float* x, const RowLayout& layout, uint64_t key,
         std::memset(out, 0, layout.row_bytes);
         return false;
       }
-      float scale = std::bit_cast<float>(largest) / static_cast<float>(kCodeMax<kType>);
-      if (scale < kSmallestScale) scale = 0;
+      const float scale = ScaleOf<kType>(std::bit_cast<float>(largest));
       std::memcpy(out + index * sizeof(float), &scale, sizeof(float));
       EncodeBlock<kType, kRounding>(x + first, first, n, scale, key, elements);
     }
@@ -211,7 +220,7 @@ size_t EncodeAll(const RowLayout& layout, uint64_t seed, const EncodeInput& in, 
       first_bad = i;
     }
   };
-  if (in.rows * layout.row_bytes >= StreamThreshold() &&
+  if (in.rows * layout.row_bytes >= kStreamThreshold &&
       layout.row_bytes <= StreamWriter::kMaxPiece) {
     StreamWriter writer(out);
     for (size_t i = 0; i < in.rows; ++i) {
