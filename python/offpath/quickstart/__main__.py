@@ -1,0 +1,40 @@
+"""Runs the main job: `python -m offpath.quickstart [graph] [--data FOLDER]`."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+
+from . import graph_job
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="offpath.quickstart",
+        description="Runs the main job of each engine and writes offpath-report.html.",
+        epilog="Example:\n  python -m offpath.quickstart graph",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("engine", nargs="?", default="all", choices=["all", "graph"])
+    parser.add_argument(
+        "--data", type=pathlib.Path, default=pathlib.Path("data"), help="where stores are made and kept"
+    )
+    parser.add_argument(
+        "--report", type=pathlib.Path, default=pathlib.Path("offpath-report.html"), help="the report to write"
+    )
+    parser.add_argument("--rate", default="1gbit", help="rate of the link, in tc's form")
+    parser.add_argument("--quota", type=float, default=50, help="percent of a core for the memory node")
+    args = parser.parse_args(argv)
+    try:
+        graph_job.run(args.data, args.report, rate=args.rate, quota=args.quota)
+    except KeyboardInterrupt:
+        return 130
+    except RuntimeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""The graph engine's main job: training fed by a memory node over a link, in every mode.
+
+Imports WordNet, makes an R-MAT graph, starts a memory node on one core with a quota behind a link
+of 1 Gbit/s (two network namespaces where root allows; else loopback, and the seconds that the bytes
+would take on such a link are computed and labelled as modelled), trains over it, and prints a table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+from offpath import link as links
+
+FANOUTS = [15, 10, 5]
+RMAT = {"nodes": 1 << 20, "edges": 16 << 20, "features": 128, "classes": 16, "seed": 42}
+
+# name, mode, features, fan-outs, batches, trained on. Three full hops of this graph are 345 MB a
+# batch and 2.9 s of the link: moved, not trained on.
+MODES = [
+    ("near i8", "near", "i8", FANOUTS, 8, True),
+    ("near f32", "near", "f32", FANOUTS, 8, True),
+    ("rpc f32", "rpc", "f32", FANOUTS, 8, True),
+    ("pull f32", "pull", "f32", FANOUTS, 8, True),
+    ("full f32", "near", "f32", [-1, -1, -1], 2, False),
+]
+SECONDS_A_MODE = 8.0
+
+
+def program() -> str:
+    """The offpath command that belongs to this Python, else the one in PATH."""
+    beside = pathlib.Path(sys.executable).with_name("offpath")
+    found = str(beside) if beside.exists() else shutil.which("offpath")
+    if not found:
+        raise RuntimeError("the command `offpath` is missing: install the package (pip install .)")
+    return found
+
+
+def make_store(folder: pathlib.Path, arguments: list[str]) -> None:
+    """Makes a store unless a whole one is there: a folder appears only once it is whole."""
+    if (folder / "store.json").exists():
+        print(f"  {folder} is there")
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    subprocess.run([program(), "graph", "import", *arguments], check=True)
+    print(f"  {folder} made in {time.perf_counter() - began:.1f} s")
+
+
+def make_stores(data: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    wordnet, rmat = data / "wordnet.store", data / "rmat-1m.store"
+    make_store(wordnet, ["wordnet", str(wordnet)])
+    make_store(
+        rmat,
+        ["rmat", str(rmat), *(word for key, value in RMAT.items() for word in (f"--{key}", str(value)))],
+    )
+    return wordnet, rmat
+
+
+def cores() -> tuple[int, int]:
+    """One core for the node and one for the trainer; the same one where there is no other."""
+    available = sorted(os.sched_getaffinity(0))
+    return available[0], available[-1]
+
+
+@contextlib.contextmanager
+def memory_node(store: pathlib.Path, end: links.LinkEnd | None, quota: float):
+    """A memory node on one core; yields its address and what it said of its lane."""
+    command = [
+        program(), "graph", "serve", str(store), "--json", "--quiet", "--send-buffers", "16",
+        "--cores", str(cores()[0]), "--quota", str(quota),
+    ]  # fmt: skip
+    if end is None:
+        process = subprocess.Popen([*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+    else:
+        # The namespaces hold nobody else: the link is private to this job.
+        process = end.popen(
+            [*command, "--listen", f"{end.address}:0", "--unauthenticated"], stdout=subprocess.PIPE, text=True
+        )
+    try:
+        said = process.stdout.readline()
+        if not said:
+            raise RuntimeError(f"the memory node ended with exit code {process.wait(timeout=10)}")
+        yield json.loads(said)
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class Trainer:
+    """A trainer process behind the other end of the link."""
+
+    def __init__(self, address: str, end: links.LinkEnd | None):
+        command = ["taskset", "-c", str(cores()[1]), sys.executable, "-m", "offpath.quickstart.trainer", address]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(command, **pipes) if end is None else end.popen(command, **pipes)
+
+    def run(self, request: dict) -> dict:
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the trainer ended while it ran {request['name']}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"{answer['name']}: {answer['error']}")
+        return answer
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def measure(store: pathlib.Path, rate: str, quota: float) -> tuple[list[dict], dict]:
+    """Every mode over one link and one node; the results, and how they were measured."""
+    reason = links.unavailable_reason()
+    with contextlib.ExitStack() as stack:
+        link = None if reason else stack.enter_context(links.ShapedLink(rate))
+        node = stack.enter_context(memory_node(store, link and link.left, quota))
+        setting = {
+            "link": rate if link else "loopback", "modelled": link is None, "why": reason,
+            "quota": quota if node["quota_set"] else None, "cores": node["cores"],
+        }  # fmt: skip
+        print(f"  node on core {node['cores'][0]}, " + (f"{quota:g}% of it" if node["quota_set"] else node["message"]))
+        print(f"  link: {rate} between two network namespaces" if link else f"  link: loopback ({reason})")
+        trainer = Trainer(node["address"], link and link.right)
+        stack.callback(trainer.close)
+        results = []
+        for name, mode, features, fanouts, batches, train in MODES:
+            result = trainer.run(
+                {
+                    "name": name, "mode": mode, "features": features, "fanouts": fanouts, "batches": batches,
+                    "train": train, "seconds": SECONDS_A_MODE, "batch_size": 1024, "prefetch": 4 if train else 1,
+                    "seed": 1,
+                }
+            )  # fmt: skip
+            if link is None:
+                bits = links.ShapedLink(rate).bits_per_second
+                result["modelled_link_s"] = result["bytes_a_batch"] * 8 / bits
+            results.append(result)
+    return results, setting
+
+
+def print_table(results: list[dict], setting: dict) -> None:
+    slowest = {r["name"]: r for r in results}["full f32"]["seconds_a_batch"]
+    modelled = "  link (modelled)" if setting["modelled"] else ""
+    print()
+    print("                     MB  seconds   of these at the node     at the trainer   times")
+    print(f"             batches  a batch  a batch   sample  encode      decode   train   full{modelled}    accuracy")
+    for r in results:
+        accuracy = f"{r['accuracy']:.3f}" if "accuracy" in r else "-"
+        extra = f"{r['modelled_link_s']:17.3f}" if setting["modelled"] else ""
+        print(
+            f"  {r['name']:<10} {r['batches']:7d} {r['bytes_a_batch'] / 1e6:8.1f} {r['seconds_a_batch']:8.3f} "
+            f"{r['sample_s']:8.4f} {r['encode_s']:7.4f} {r['decode_s']:11.4f} {r['compute_s']:7.4f} "
+            f"{slowest / r['seconds_a_batch']:6.1f}{extra} {accuracy:>11}"
+        )
+    print()
+    print("  near: the node samples, gathers and quantizes. rpc: it samples hop by hop, rows are fetched")
+    print("  then. pull: it only stores. full: all neighbours, the baseline. Parts overlap each other.")
+
+
+def write_report(results: list[dict], setting: dict, report: pathlib.Path) -> None:
+    lines = report.with_suffix(".jsonl")
+    with lines.open("w", encoding="utf-8") as out:
+        for result in results:
+            out.write(json.dumps({"kind": "graph-main-job", **setting, **result}) + "\n")
+    subprocess.run(
+        [sys.executable, "-m", "offpath.report", str(lines), "-o", str(report)], check=True
+    )
+
+
+def run(data: pathlib.Path, report: pathlib.Path, *, rate: str, quota: float) -> None:
+    print("1. graphs", flush=True)
+    _, rmat = make_stores(data)
+    print("2. a memory node and a trainer", flush=True)
+    results, setting = measure(rmat, rate, quota)
+    print_table(results, setting)
+    write_report(results, setting, report)
+    print(f"\n  plots: {report}")
