@@ -42,8 +42,9 @@ Archive OpenArchive(std::span<const std::byte> bytes, std::string_view context) 
   return Archive(archive);
 }
 
-// Inflates an entry. What the directory says of its size is a hint: memory grows with the bytes
-// that really come, up to `max_bytes`, and libzip checks the entry's CRC at its end.
+// Inflates an entry. What the directory says of its size is not trusted: it is held against
+// `max_bytes`, memory grows with the bytes that really come, and libzip checks the entry's CRC at
+// its end.
 std::vector<std::byte> Inflate(zip_t* archive, zip_uint64_t index, uint64_t archive_bytes,
                                uint64_t max_bytes, std::string_view context) {
   const Entry entry(zip_fopen_index(archive, index, 0));
@@ -58,30 +59,29 @@ std::vector<std::byte> Inflate(zip_t* archive, zip_uint64_t index, uint64_t arch
   if (zip_stat_index(archive, index, 0, &status) != 0 || (status.valid & ZIP_STAT_SIZE) == 0) {
     Fail(ErrorCode::kCorruptData, context, "has no size");
   }
+  if (status.size > max_bytes) {
+    Fail(ErrorCode::kResourceExhausted, context,
+         "inflates to more than is allowed; raise the limit if you trust the file");
+  }
   std::vector<std::byte> bytes;
   // Deflate shrinks to 1/1032 at best, so a directory that claims more is lying.
-  const uint64_t most = archive_bytes * 1032 + kPieceBytes;
-  bytes.reserve(static_cast<size_t>(std::min({status.size, max_bytes, most})) + kPieceBytes);
-  size_t used = 0;
-  while (true) {
-    // One byte more than allowed shows that there is more.
-    const uint64_t room = max_bytes - used + (max_bytes - used < kPieceBytes ? 1 : 0);
-    bytes.resize(used + static_cast<size_t>(std::min<uint64_t>(room, kPieceBytes)));
-    const zip_int64_t got = zip_fread(entry.get(), bytes.data() + used, bytes.size() - used);
+  const uint64_t most = archive_bytes * 1032;
+  bytes.reserve(static_cast<size_t>(std::min(status.size, most)) + 1);
+  uint64_t used = 0;
+  while (used <= status.size) {
+    // One byte more than there should be shows that there is more.
+    const uint64_t wanted = std::min<uint64_t>(kPieceBytes, status.size - used + 1);
+    bytes.resize(static_cast<size_t>(used + wanted));
+    const zip_int64_t got = zip_fread(entry.get(), bytes.data() + used, wanted);
     if (got < 0) {
       Fail(ErrorCode::kCorruptData, context, zip_error_strerror(zip_file_get_error(entry.get())));
     }
     if (got == 0) break;
-    used += static_cast<size_t>(got);
-    if (used > max_bytes) {
-      Fail(ErrorCode::kResourceExhausted, context,
-           "inflates to more than is allowed; raise the limit if you trust the file");
-    }
+    used += static_cast<uint64_t>(got);
   }
   if (used != status.size) {
     Fail(ErrorCode::kCorruptData, context,
-         "has " + std::to_string(used) + " bytes where the archive's directory says " +
-             std::to_string(status.size));
+         "has another size than the archive's directory says, " + std::to_string(status.size));
   }
   bytes.resize(used);
   bytes.shrink_to_fit();
