@@ -19,6 +19,11 @@ if(OFFPATH_SANITIZE)
                          -fno-omit-frame-pointer)
   target_link_options(offpath_flags INTERFACE -fsanitize=${OFFPATH_SANITIZE})
 endif()
+if(OFFPATH_BUILD_FUZZ)
+  # The fuzzer is led by the coverage of the libraries, not of the targets alone.
+  target_compile_options(offpath_flags INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(offpath_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # offpath_module(base SOURCES a.cc HEADERS a.h PUBLIC offpath::x PRIVATE fmt::fmt)
 # A static library offpath_<name> with the alias offpath::<name>; headers are included as "offpath/base/a.h", are
@@ -34,17 +39,29 @@ function(offpath_module name)
   set_property(GLOBAL APPEND PROPERTY OFFPATH_MODULES offpath_${name})
 endfunction()
 
-# offpath_test(codec SOURCES rows_test.cc LINK offpath::codec [LABELS quick])
+# offpath_test(codec SOURCES rows_test.cc LINK offpath::codec [LABELS quick] [THREADS])
 # A GoogleTest program <name>_test. The label `quick` (the default) also runs under the sanitizers; `slow` does not.
+# THREADS: it starts threads, so that it is built under the thread sanitizer too, where others prove nothing.
 function(offpath_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS" "" "SOURCES;LINK;LABELS" ${ARGN})
+  if(OFFPATH_SANITIZE MATCHES thread AND NOT ARG_THREADS)
+    return()
+  endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS quick)
   endif()
   add_executable(${name}_test ${ARG_SOURCES})
   target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main offpath_flags)
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR})
-  target_precompile_headers(${name}_test PRIVATE <gtest/gtest.h> <gmock/gmock.h> <vector> <string> <random>)
+  # One precompiled header for all of them: compiling GoogleTest's headers once a program would cost more than
+  # compiling the tests.
+  if(NOT TARGET offpath_test_pch)
+    file(WRITE ${PROJECT_BINARY_DIR}/offpath_test_pch.cc "int main() {}\n")
+    add_executable(offpath_test_pch EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/offpath_test_pch.cc)
+    target_link_libraries(offpath_test_pch PRIVATE GTest::gmock GTest::gtest offpath_flags)
+    target_precompile_headers(offpath_test_pch PRIVATE <gtest/gtest.h> <gmock/gmock.h> <vector> <string> <random>)
+  endif()
+  target_precompile_headers(${name}_test REUSE_FROM offpath_test_pch)
   gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300)
 endfunction()

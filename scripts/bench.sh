@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Runs a benchmark by name. Results go to stdout (with --json one object a line), progress to stderr.
+#
+#   scripts/bench.sh                 lists the names
+#   scripts/bench.sh NAME [--json] [further options of the benchmark]
+#
+# Each checks its results before it times anything. Where a peer is not installed, its line says so;
+# bench/peers/README.md says how to install one.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+names='codec          row codecs against the memory bandwidth of the same run
+wire-tcp       tcp channels against plain sockets on loopback
+graph-sample   batches and edges a second against GraphBolt; threads; growth with the graph
+graph-gather   the same with the gather of 128 f32 features
+graph-pack     bytes an edge of a packed batch against the int64 form
+graph-overlap  a memory node over a shaped link against its physical limit'
+
+[ $# -gt 0 ] || {
+  printf '%s\n' "$names"
+  exit 0
+}
+name=$1
+shift
+case $name in
+  codec) target=bench_codec program=$build/bench/codec/bench_codec ;;
+  wire-tcp) target=bench_wire program=$build/bench/wire/bench_wire ;;
+  graph-*) target=offpath_python program=$root/bench/graph/${name#graph-}.py ;;
+  *) program= ;;
+esac
+[ -n "$program" ] && grep -q "^$name " <<< "$names" || usage_error "no benchmark $name; the names are:
+$names"
+
+"$root/scripts/setup.sh"
+if [ "$target" = offpath_python ]; then
+  install_package
+  exec "$venv/bin/python" "$program" "$@"
+fi
+build_full "$target"
+exec "$program" "$@"
