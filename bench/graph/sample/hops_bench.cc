@@ -1,5 +1,5 @@
-// Sampling alone, from C++: batches and edges a second of one thread over a graph in .npy files, beside
-// what the same thread reaches in random cache lines of the same arrays.
+// Sampling alone, from C++: batches and edges a second of one thread over a graph in .npy files,
+// beside what the same thread reaches in random cache lines of the same arrays.
 //
 // Usage: bench_graph_sample_hops INDPTR.npy INDICES.npy SEEDS.npy [BATCHES]
 #include <algorithm>
@@ -73,11 +73,14 @@ int main(int argc, char** argv) {
     const double seconds = Seconds(start);
     rates.push_back(static_cast<double>(batches) / seconds);
     edge_rates.push_back(static_cast<double>(edges) / seconds / 1e6);
-    std::printf("%.1f batches/s %.1f Medges/s, %.1fk nodes %.1fk edges a batch; %.0f M random lines/s\n",
-                rates.back(), edge_rates.back(), static_cast<double>(nodes) / 1e3 / static_cast<double>(batches),
-                static_cast<double>(edges) / 1e3 / static_cast<double>(batches), RandomLines(csc) / 1e6);
+    std::printf(
+        "%.1f batches/s %.1f Medges/s, %.1fk nodes %.1fk edges a batch; %.0f M random lines/s\n",
+        rates.back(), edge_rates.back(),
+        static_cast<double>(nodes) / 1e3 / static_cast<double>(batches),
+        static_cast<double>(edges) / 1e3 / static_cast<double>(batches), RandomLines(csc) / 1e6);
   }
   std::sort(rates.begin(), rates.end());
-  std::printf("median %.1f batches/s; numbering tables %zu bytes\n", rates[3], sampler.table_bytes());
+  std::printf("median %.1f batches/s; numbering tables %zu bytes\n", rates[3],
+              sampler.table_bytes());
   return 0;
 }

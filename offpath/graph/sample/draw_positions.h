@@ -16,7 +16,13 @@
 
 namespace offpath::graph {
 
+// Floyd's method for many places, through a hash set that each thread keeps: O(count). The same
+// places in the same order as UniformDraw draws for few.
+void DrawManyPlaces(uint64_t node_key, int64_t degree, int64_t first, int64_t count, int64_t* out);
+
 struct UniformDraw {
+  static constexpr int64_t kFewPlaces = 64;
+
   int64_t fanout = 0;
   bool replace = false;
 
@@ -28,7 +34,7 @@ struct UniformDraw {
   }
 
   // Writes first + place for each of the Count(degree) places.
-  void Draw(uint64_t node_key, int64_t degree, int64_t first, int64_t* out) const noexcept {
+  void Draw(uint64_t node_key, int64_t degree, int64_t first, int64_t* out) const {
     const int64_t count = Count(degree);
     if (replace && fanout >= 0) {
       for (int64_t i = 0; i < count; ++i) {
@@ -49,10 +55,13 @@ struct UniformDraw {
         taken |= uint64_t{1} << place;
         out[i] = first + place;
       }
+    } else if (count > kFewPlaces) {
+      DrawManyPlaces(node_key, degree, first, count, out);
     } else {
+      // Comparing with all before it, in vectors, beats any set for a few.
       for (int64_t i = 0; i < count; ++i) {
         const int64_t last = degree - count + i;
-        int64_t place =
+        const int64_t place =
             first + static_cast<int64_t>(Below(offpath::Draw(node_key, static_cast<uint64_t>(i)),
                                                static_cast<uint64_t>(last + 1)));
         bool taken = false;

@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "offpath/base/error.h"
@@ -15,8 +14,10 @@ constexpr size_t kMostNodes = size_t{1} << 31;
 
 }  // namespace
 
-NodeIndex::NodeIndex(int64_t num_nodes, int64_t dense_nodes) : dense_(num_nodes <= dense_nodes) {
+NodeIndex::NodeIndex(int64_t num_nodes, int64_t dense_nodes, uint32_t base)
+    : dense_(num_nodes <= dense_nodes) {
   ClearTable(dense_ ? static_cast<size_t>(num_nodes) : kFirstSlots);
+  base_ = base;
   if (!dense_) shift_ = 64 - static_cast<unsigned>(std::countr_zero(kFirstSlots));
 }
 
@@ -31,7 +32,7 @@ void NodeIndex::Begin(Buffer<int64_t>& ids) {
   const size_t used = std::exchange(numbered_, 0);
   ids_ = &ids;
   ids.clear();
-  if (used > std::numeric_limits<uint32_t>::max() - kMostNodes - base_) {
+  if (used > kLastBase - base_) {
     ClearTable(table_.size());
   } else {
     base_ += static_cast<uint32_t>(used);

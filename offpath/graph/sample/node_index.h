@@ -21,7 +21,13 @@ class NodeIndex {
   // 16 MiB of table: beyond it, the hash table's few MiB miss the caches less often.
   static constexpr int64_t kDenseNodes = int64_t{1} << 22;
 
-  explicit NodeIndex(int64_t num_nodes, int64_t dense_nodes = kDenseNodes);
+  // A batch's nodes are stamped from a base that rises up to here, then starts over: 2^31 nodes,
+  // the most that a batch may have, still fit above it.
+  static constexpr uint32_t kLastBase = (uint32_t{1} << 31) - 1;
+
+  // A table of `dense_nodes` or fewer nodes is dense. `base` is where stamps start: a test's way to
+  // see them start over.
+  explicit NodeIndex(int64_t num_nodes, int64_t dense_nodes = kDenseNodes, uint32_t base = 1);
 
   // Forgets the batch before; nodes are appended to `ids`, which must outlive the batch and hold
   // nothing yet. A batch may number up to 2^31 nodes.

@@ -47,6 +47,20 @@ void CheckPlan(const SampleGraph& graph, const SamplePlan& plan) {
   }
 }
 
+// The loops follow node ids into these arrays unchecked.
+void CheckGraph(const SampleGraph& graph) {
+  for (const auto& relation : graph.relations) {
+    if (relation.csc.num_src != graph.node_counts.at(relation.src_type) ||
+        relation.csc.num_dst != graph.node_counts.at(relation.dst_type)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  relation.name + " has other numbers of nodes than its node types");
+    }
+    if (relation.csc.num_src == 0 && relation.csc.num_edges > 0) {
+      throw Error(ErrorCode::kCorruptData, relation.name + " has edges but no source nodes");
+    }
+  }
+}
+
 }  // namespace
 
 struct NeighborSampler::State {
@@ -68,11 +82,7 @@ struct NeighborSampler::State {
           return ends;
         }()) {
     CheckPlan(graph, plan);
-    for (const auto& relation : graph.relations) {
-      if (relation.csc.num_src == 0 && relation.csc.num_edges > 0) {
-        throw Error(ErrorCode::kCorruptData, relation.name + " has edges but no source nodes");
-      }
-    }
+    CheckGraph(graph);
   }
 };
 
