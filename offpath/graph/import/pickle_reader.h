@@ -25,7 +25,7 @@
 namespace offpath::graph {
 
 inline constexpr size_t kMaxPickleBytes = size_t{1} << 30;
-inline constexpr size_t kMaxPickleNodes = size_t{1} << 24;
+inline constexpr size_t kMaxPickleNodes = size_t{1} << 22;
 
 // The callables and classes that a pickle may name; each stands for its module's old and new names.
 enum class PickleGlobal : uint8_t {
