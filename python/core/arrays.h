@@ -7,13 +7,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace offpath::python {
 
 // An array of no framework: numpy.asarray and torch.from_dlpack take it without a copy.
 template <typename T>
-using Array = nanobind::ndarray<T, nanobind::device::cpu>;
+using Array = nanobind::ndarray<nanobind::array_api, T, nanobind::device::cpu>;
 
 // Arguments of bound functions: contiguous, converted by the caller.
 using Ids =
@@ -26,6 +29,17 @@ using Rows =
 template <typename T>
 Array<T> ViewOf(T* data, std::initializer_list<size_t> shape, nanobind::handle owner) {
   return Array<T>(data, shape.size(), shape.begin(), owner);
+}
+
+// Hands a vector over to Python.
+template <typename T>
+Array<T> ArrayOf(std::vector<T> values) {
+  auto held = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = held->data();
+  const size_t size = held->size();
+  const nanobind::capsule owner(held.release(),
+                                [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return ViewOf(data, {size}, owner);
 }
 
 inline std::span<const int64_t> SpanOf(const Ids& ids) { return {ids.data(), ids.size()}; }

@@ -10,12 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "offpath/graph/client/local_source.h"
 #include "offpath/graph/protocol/batch.h"
 #include "offpath/graph/protocol/batch_plan.h"
 #include "python/core/arrays.h"
+#include "python/core/batch_handle.h"
 #include "python/core/graph_bindings.h"
-#include "python/core/store_handle.h"
 
 namespace nb = nanobind;
 
@@ -24,17 +23,6 @@ namespace {
 
 using graph::Batch;
 using graph::BatchPlan;
-using graph::LocalSource;
-using graph::LocalSourceOptions;
-
-// How often a wait looks for Ctrl-C.
-constexpr std::chrono::milliseconds kSignalInterval{100};
-
-// A batch that Python holds. Every array that was taken from it keeps it alive, and with it the
-// memory: it goes back to its pool when the last of them dies.
-struct BatchHandle {
-  std::shared_ptr<Batch> batch;
-};
 
 const graph::SampledSubgraph::Nodes& NodesAt(const BatchHandle& self, size_t t) {
   if (t >= self.batch->graph.nodes.size()) throw nb::index_error("node type");
@@ -101,29 +89,6 @@ nb::dict Costs(const BatchHandle& self) {
   return out;
 }
 
-// Waits with the GIL released, in slices, so that Ctrl-C and other threads get their turn.
-nb::object NextBatch(LocalSource& source, double timeout_seconds) {
-  const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(std::clamp(timeout_seconds, 0.0, 1e9)));
-  const Deadline deadline = Deadline::After(timeout);
-  std::shared_ptr<Batch> batch;
-  while (true) {
-    bool ready = false;
-    {
-      const nb::gil_scoped_release released;
-      ready =
-          source.Ready(std::min<std::chrono::nanoseconds>(kSignalInterval, deadline.remaining()));
-      if (ready || deadline.expired()) {
-        batch = source.Next(deadline);
-        break;
-      }
-    }
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  }
-  if (batch == nullptr) return nb::none();
-  return nb::cast(BatchHandle{std::move(batch)});
-}
-
 void SetNodes(BatchPlan& plan, const Ids& nodes) {
   const auto span = SpanOf(nodes);
   plan.nodes.assign(span.begin(), span.end());
@@ -157,6 +122,7 @@ void BindPlan(nb::module_& m) {
       .def_rw("seed_type", &BatchPlan::seed_type)
       .def_rw("split", &BatchPlan::split)
       .def_rw("batch_size", &BatchPlan::batch_size)
+      .def_rw("node_format", &BatchPlan::node_format, "leave the format of features to the node")
       .def_rw("shuffle", &BatchPlan::shuffle)
       .def_rw("drop_last", &BatchPlan::drop_last)
       .def_rw("with_features", &BatchPlan::with_features)
@@ -202,29 +168,6 @@ void BindBatch(nb::module_& m) {
 void BindBatches(nb::module_& m) {
   BindPlan(m);
   BindBatch(m);
-  nb::class_<LocalSource>(m, "LocalSource", "Batches of a plan, made in this process.")
-      .def(
-          "__init__",
-          [](LocalSource* self, const StoreHandle& store, const BatchPlan& plan, size_t threads,
-             size_t prefetch) {
-            new (self) LocalSource(store.store, plan,
-                                   LocalSourceOptions{.threads = threads, .prefetch = prefetch});
-          },
-          nb::arg("store"), nb::arg("plan"), nb::arg("threads") = 0, nb::arg("prefetch") = 2)
-      .def_prop_ro("num_seeds", &LocalSource::seeds)
-      .def_prop_ro("num_batches", &LocalSource::batches)
-      .def(
-          "places",
-          [](const LocalSource& self, uint64_t epoch, uint64_t batch) {
-            std::vector<int64_t> places;
-            self.Places({epoch, batch}, places);
-            return places;
-          },
-          nb::arg("epoch"), nb::arg("batch"))
-      .def("begin", &LocalSource::Begin, nb::arg("epoch"), nb::arg("first") = 0,
-           nb::call_guard<nb::gil_scoped_release>())
-      .def("next", &NextBatch, nb::arg("timeout") = 600.0,
-           "The next Batch in order; None at the epoch's end.");
 }
 
 }  // namespace offpath::python

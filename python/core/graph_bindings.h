@@ -9,7 +9,8 @@ namespace offpath::python {
 
 void BindStore(nanobind::module_& m);
 void BindStoreWriter(nanobind::module_& m);
-void BindBatches(nanobind::module_& m);  // the plan, a batch, the local source
+void BindBatches(nanobind::module_& m);  // the plan and a batch
+void BindSources(nanobind::module_& m);  // where batches come from
 
 // Calls a Python callable, or nothing where it is None; also lets Ctrl-C end the operation.
 Progress ProgressOf(nanobind::object callable);

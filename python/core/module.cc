@@ -6,9 +6,12 @@
 
 NB_MODULE(_core, m) {
   m.doc() = "The compiled part of Offpath; use offpath.graph and offpath.codec.";
+  // An array that is alive when the interpreter ends keeps its batch: that is no leak.
+  nanobind::set_leak_warnings(false);
   m.attr("version") = OFFPATH_VERSION;
   offpath::python::RegisterErrors();
   offpath::python::BindStore(m);
   offpath::python::BindStoreWriter(m);
   offpath::python::BindBatches(m);
+  offpath::python::BindSources(m);
 }
