@@ -55,19 +55,20 @@ HWY_INLINE void DecodeI8(const int8_t* codes, size_t n, float scale, float* out)
       out);
 }
 
-// Expands `bytes` bytes to 8 / kBits codes each, sign extended.
-template <unsigned kBits>
-HWY_INLINE void UnpackCodes(const uint8_t* in, size_t bytes, int8_t* codes) {
-  constexpr size_t kPerByte = 8 / kBits;
-  constexpr int8_t kSignBit = 1 << (kBits - 1);
-  size_t at = 0;
-#if HWY_TARGET != HWY_SCALAR  // which cannot reinterpret lanes
+// Expands bytes to 8 / kBits codes each, sign extended, in vectors of kCodes codes of which the
+// last overlaps the one before it. False where there are fewer than a vector.
+template <unsigned kBits, size_t kCodes>
+HWY_INLINE bool UnpackVectors([[maybe_unused]] const uint8_t* in, [[maybe_unused]] size_t bytes,
+                              [[maybe_unused]] int8_t* codes) {
+#if HWY_TARGET == HWY_SCALAR  // which cannot reinterpret lanes
+  return false;
+#else
   using WideT = std::conditional_t<kBits == 4, uint16_t, uint32_t>;
-  const hn::CappedTag<int8_t, 16 * kPerByte> d8;
+  const hn::CappedTag<int8_t, kCodes> d8;
   const hn::Repartition<WideT, decltype(d8)> wide;
   const hn::Rebind<uint8_t, decltype(wide)> packed;
-  const auto unpack = [&](size_t from) HWY_ATTR {
-    const auto v = hn::PromoteTo(wide, hn::LoadU(packed, in + from));
+  const auto unpack = [&](size_t at) HWY_ATTR {
+    const auto v = hn::PromoteTo(wide, hn::LoadU(packed, in + at));
     auto spread = v;
     if constexpr (kBits == 4) {
       spread = hn::And(hn::Or(v, hn::ShiftLeft<4>(v)), hn::Set(wide, 0x0F0F));
@@ -76,15 +77,25 @@ HWY_INLINE void UnpackCodes(const uint8_t* in, size_t bytes, int8_t* codes) {
                               hn::Or(hn::ShiftLeft<12>(v), hn::ShiftLeft<18>(v))),
                        hn::Set(wide, 0x03030303));
     }
-    const auto sign = hn::Set(d8, kSignBit);
-    hn::StoreU(hn::Sub(hn::Xor(hn::BitCast(d8, spread), sign), sign), d8, codes + from * kPerByte);
+    const auto sign = hn::Set(d8, int8_t{1 << (kBits - 1)});
+    hn::StoreU(hn::Sub(hn::Xor(hn::BitCast(d8, spread), sign), sign), d8, codes + at * (8 / kBits));
   };
   const size_t step = hn::Lanes(packed);
+  if (bytes < step) return false;
+  size_t at = 0;
   for (; at + step <= bytes; at += step) unpack(at);
-  if (at == bytes) return;
-  if (bytes >= step) return unpack(bytes - step);
+  if (at < bytes) unpack(bytes - step);
+  return true;
 #endif
-  for (; at < bytes; ++at) {
+}
+
+template <unsigned kBits>
+HWY_INLINE void UnpackCodes(const uint8_t* in, size_t bytes, int8_t* codes) {
+  constexpr size_t kPerByte = 8 / kBits;
+  constexpr int kSignBit = 1 << (kBits - 1);
+  if (UnpackVectors<kBits, 64>(in, bytes, codes)) return;
+  if (UnpackVectors<kBits, 16>(in, bytes, codes)) return;
+  for (size_t at = 0; at < bytes; ++at) {
     for (size_t i = 0; i < kPerByte; ++i) {
       const int code = (in[at] >> (i * kBits)) & ((1 << kBits) - 1);
       codes[at * kPerByte + i] = static_cast<int8_t>((code ^ kSignBit) - kSignBit);

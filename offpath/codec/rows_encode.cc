@@ -114,19 +114,20 @@ HWY_INLINE void Quantize(const float* x, size_t n, float scale, const float* uni
   });
 }
 
-// Packs n codes of kBits, low bits first; reads up to 3 codes beyond n, which must be zero.
-template <unsigned kBits>
-HWY_INLINE void PackCodes(const uint8_t* codes, size_t n, uint8_t* out) {
-  constexpr size_t kPerByte = 8 / kBits;
-  const size_t bytes = (n + kPerByte - 1) / kPerByte;
-  size_t at = 0;
-#if HWY_TARGET != HWY_SCALAR  // which cannot reinterpret lanes
+// Packs codes of kBits, low bits first, into `bytes` bytes, in vectors of kCodes codes of which the
+// last overlaps the one before it. False where there are fewer than a vector.
+template <unsigned kBits, size_t kCodes>
+HWY_INLINE bool PackVectors([[maybe_unused]] const uint8_t* codes, [[maybe_unused]] size_t bytes,
+                            [[maybe_unused]] uint8_t* out) {
+#if HWY_TARGET == HWY_SCALAR  // which cannot reinterpret lanes
+  return false;
+#else
   using WideT = std::conditional_t<kBits == 4, uint16_t, uint32_t>;
-  const hn::CappedTag<uint8_t, 16 * kPerByte> d8;
+  const hn::CappedTag<uint8_t, kCodes> d8;
   const hn::Repartition<WideT, decltype(d8)> wide;
   const hn::Rebind<uint8_t, decltype(wide)> packed;
-  const auto pack = [&](size_t to) HWY_ATTR {  // in bytes of output
-    const auto v = hn::BitCast(wide, hn::LoadU(d8, codes + to * kPerByte));
+  const auto pack = [&](size_t at) HWY_ATTR {
+    const auto v = hn::BitCast(wide, hn::LoadU(d8, codes + at * (8 / kBits)));
     auto bits = v;
     if constexpr (kBits == 4) {
       bits = hn::Or(hn::And(v, hn::Set(wide, 0x000F)),
@@ -137,14 +138,25 @@ HWY_INLINE void PackCodes(const uint8_t* codes, size_t n, uint8_t* out) {
                             hn::Or(hn::ShiftRight<12>(low), hn::ShiftRight<18>(low))),
                      hn::Set(wide, 0xFF));
     }
-    hn::StoreU(hn::TruncateTo(packed, bits), packed, out + to);
+    hn::StoreU(hn::TruncateTo(packed, bits), packed, out + at);
   };
   const size_t step = hn::Lanes(packed);
+  if (bytes < step) return false;
+  size_t at = 0;
   for (; at + step <= bytes; at += step) pack(at);
-  if (at == bytes) return;
-  if (bytes >= step) return pack(bytes - step);
+  if (at < bytes) pack(bytes - step);
+  return true;
 #endif
-  for (; at < bytes; ++at) {
+}
+
+// Packs n codes of kBits; reads up to 3 codes beyond n, which must be zero.
+template <unsigned kBits>
+HWY_INLINE void PackCodes(const uint8_t* codes, size_t n, uint8_t* out) {
+  constexpr size_t kPerByte = 8 / kBits;
+  const size_t bytes = (n + kPerByte - 1) / kPerByte;
+  if (PackVectors<kBits, 64>(codes, bytes, out)) return;
+  if (PackVectors<kBits, 16>(codes, bytes, out)) return;
+  for (size_t at = 0; at < bytes; ++at) {
     unsigned byte = 0;
     for (size_t i = 0; i < kPerByte; ++i) {
       byte |= (codes[at * kPerByte + i] & ((1U << kBits) - 1)) << (i * kBits);
@@ -176,60 +188,87 @@ HWY_INLINE void EncodeBlock(const float* x, size_t first, size_t n, float scale,
   }
 }
 
-// False where an element is not finite: the row is then all zero bytes.
+// Writes the scales of a row. False where an element is not finite: they are unspecified then.
+template <RowType kType>
+HWY_INLINE bool EncodeScales(const float* x, const RowLayout& layout, std::byte* out) {
+  if constexpr (IsScaled(kType)) {
+    for (size_t first = 0; first < layout.dim; first += layout.block, out += sizeof(float)) {
+      const size_t n = std::min(layout.block, layout.dim - first);
+      const uint32_t largest = MaxMagnitudeBits(x + first, n);
+      if (largest >= kInfinityBits) return false;
+      const float scale = ScaleOf<kType>(std::bit_cast<float>(largest));
+      std::memcpy(out, &scale, sizeof(float));
+    }
+  }
+  return true;
+}
+
+// Writes the elements of a row whose scales are in place.
 template <RowType kType, Rounding kRounding>
-HWY_INLINE bool EncodeRow(const float* x, const RowLayout& layout, uint64_t key, std::byte* out) {
+HWY_INLINE void EncodeElements(const float* x, const RowLayout& layout, uint64_t key,
+                               std::byte* out) {
   auto* elements = reinterpret_cast<uint8_t*>(out) + layout.scale_bytes;
-  if constexpr (kType == RowType::kF16 || kType == RowType::kBF16) {
+  if constexpr (IsScaled(kType)) {
+    for (size_t first = 0; first < layout.dim; first += layout.block, out += sizeof(float)) {
+      float scale = 0;
+      std::memcpy(&scale, out, sizeof(float));
+      const size_t n = std::min(layout.block, layout.dim - first);
+      EncodeBlock<kType, kRounding>(x + first, first, n, scale, key, elements);
+    }
+  } else {
     auto* halves = reinterpret_cast<uint16_t*>(elements);
     ForVectors(x, layout.dim, [&](FloatVec v, size_t at, size_t count) HWY_ATTR {
       const HalfVec half = kType == RowType::kF16 ? F16FromF32(v) : BF16FromF32(v);
       StoreSome(HalfTag(), half, count, halves + at);
     });
-    return true;
-  } else {
-    size_t index = 0;
-    for (size_t first = 0; first < layout.dim; first += layout.block, ++index) {
-      const size_t n = std::min(layout.block, layout.dim - first);
-      const uint32_t largest = MaxMagnitudeBits(x + first, n);
-      if (largest >= kInfinityBits) {
-        std::memset(out, 0, layout.row_bytes);
-        return false;
-      }
-      const float scale = ScaleOf<kType>(std::bit_cast<float>(largest));
-      std::memcpy(out + index * sizeof(float), &scale, sizeof(float));
-      EncodeBlock<kType, kRounding>(x + first, first, n, scale, key, elements);
-    }
-    return true;
   }
 }
+
+// Rows are encoded in groups that fit the L1 cache, first all scales, then all elements: the
+// maximum of a row and the division behind it are a long chain, which those of other rows hide.
+constexpr size_t kGroupRows = 8;
+constexpr size_t kGroupBytes = 4096;  // of floats
 
 template <RowType kType, Rounding kRounding>
 size_t EncodeAll(const RowLayout& layout, uint64_t seed, const EncodeInput& in, std::byte* out) {
   const size_t float_bytes = in.dim * sizeof(float);
   const size_t ahead = PrefetchRows(float_bytes);
+  const size_t group = std::clamp(kGroupBytes / float_bytes, size_t{1}, kGroupRows);
   size_t first_bad = kAllFinite;
-  const auto encode = [&](size_t i, std::byte* to) HWY_ATTR {
-    if (i + ahead < in.rows) PrefetchRow(TableRow(in, i + ahead), float_bytes);
-    uint64_t key = 0;
-    if constexpr (kRounding == Rounding::kStochastic) {
-      const uint64_t id = in.ids != nullptr ? static_cast<uint64_t>(in.ids[i]) : i;
-      key = Combine(seed, in.row_keys != nullptr ? in.row_keys[i] : id);
+  const auto encode = [&](size_t begin, size_t end, std::byte* to) HWY_ATTR {
+    bool finite[kGroupRows];
+    for (size_t i = begin; i < end; ++i) {
+      if (i + ahead < in.rows) PrefetchRow(TableRow(in, i + ahead), float_bytes);
+      finite[i - begin] =
+          EncodeScales<kType>(TableRow(in, i), layout, to + (i - begin) * layout.row_bytes);
     }
-    if (!EncodeRow<kType, kRounding>(TableRow(in, i), layout, key, to) && first_bad == kAllFinite) {
-      first_bad = i;
+    for (size_t i = begin; i < end; ++i, to += layout.row_bytes) {
+      if (!finite[i - begin]) {
+        std::memset(to, 0, layout.row_bytes);
+        first_bad = std::min(first_bad, i);
+        continue;
+      }
+      uint64_t key = 0;
+      if constexpr (kRounding == Rounding::kStochastic) {
+        const uint64_t id = in.ids != nullptr ? static_cast<uint64_t>(in.ids[i]) : i;
+        key = Combine(seed, in.row_keys != nullptr ? in.row_keys[i] : id);
+      }
+      EncodeElements<kType, kRounding>(TableRow(in, i), layout, key, to);
     }
   };
   if (in.rows * layout.row_bytes >= kStreamThreshold &&
-      layout.row_bytes <= StreamWriter::kMaxPiece) {
+      group * layout.row_bytes <= StreamWriter::kMaxPiece) {
     StreamWriter writer(out);
-    for (size_t i = 0; i < in.rows; ++i) {
-      encode(i, writer.next());
-      writer.Advance(layout.row_bytes);
+    for (size_t i = 0; i < in.rows; i += group) {
+      const size_t end = std::min(in.rows, i + group);
+      encode(i, end, writer.next());
+      writer.Advance((end - i) * layout.row_bytes);
     }
     writer.Finish();
   } else {
-    for (size_t i = 0; i < in.rows; ++i) encode(i, out + i * layout.row_bytes);
+    for (size_t i = 0; i < in.rows; i += group) {
+      encode(i, std::min(in.rows, i + group), out + i * layout.row_bytes);
+    }
   }
   return first_bad;
 }
