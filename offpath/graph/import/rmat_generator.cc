@@ -112,7 +112,7 @@ std::vector<RmatGenerator::AliasEntry> RmatGenerator::MakeAliasTable(const RmatO
     const size_t low = poor.back();
     const size_t high = rich.back();
     poor.pop_back();
-    table[low].threshold = static_cast<uint32_t>(scaled[low] * (1 << 24) + 0.5);
+    table[low].threshold = static_cast<uint32_t>(std::lround(scaled[low] * (1 << 24)));
     table[low].alias = way(high);
     scaled[high] -= 1 - scaled[low];
     if (scaled[high] < 1) {

@@ -38,6 +38,7 @@ RmatOptions Small(int64_t nodes, int64_t edges) {
   options.edges = edges;
   options.features = 16;
   options.classes = 4;
+  options.homophily = 0.6;
   return options;
 }
 
