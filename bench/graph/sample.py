@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Sampling against GraphBolt; threads against processes; a graph 16 times as large.
+
+Batches of 1,024 seeds, fan-outs 15, 10, 5 without replacement, on the graph of rmat_data.py, called from
+Python on both sides; node and edge ids returned. The peer's environment: bench/peers/install.sh graphbolt.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+
+from rmat_data import make_arrays, make_store
+from workers import Worker, line, machine, paired, peer_python, rate, show
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+INSTALL = "GraphBolt is not installed: bench/peers/install.sh graphbolt"
+
+
+def our_worker(store, data, mode, threads, cores):
+    return Worker([sys.executable, os.path.join(HERE, "offpath_worker.py"), store, data, mode, str(threads)], cores)
+
+
+def against_graphbolt(bench, args, store, mode, cases):
+    """Lines of `cases`, (words, field, unit), for both lists of seeds."""
+    ours = our_worker(store, args.data, mode, 1, args.cores[:1])
+    python = peer_python(ROOT, "graphbolt", args.graphbolt)
+    peer = None
+    if python is not None:
+        script = os.path.join(ROOT, "bench", "peers", "graphbolt.py")
+        peer = Worker([python, script, args.data, mode], args.cores[:1])
+    lines = []
+    for seeds in ("seeds", "seeds_nz"):
+        if peer is None:
+            result = [ours.run(seeds, args.batches) for _ in range(args.pairs)][args.pairs // 2]
+            for words, field, unit in cases:
+                lines.append({"bench": bench, "case": f"{words} {seeds}", "ours": round(rate([result], field), 3),
+                              "unit": unit, "peer_name": "GraphBolt", "note": INSTALL, "machine": machine()})
+            continue
+        count = max(args.batches // 8, 2)
+        results = paired([ours], [peer], (seeds, seeds), (args.batches, count), args.pairs)
+        for words, field, unit in cases:
+            lines.append(line(bench, f"{words} {seeds}", results, field, unit, "GraphBolt", threads=1))
+    ours.close()
+    if peer is not None:
+        peer.close()
+    return lines
+
+
+def threads_against_processes(args, store):
+    if len(args.cores) < 2:
+        print("one core: no comparison of two threads with two processes", file=sys.stderr)
+        return []
+    threads = [our_worker(store, args.data, "sample", 2, args.cores[:2])]
+    processes = [our_worker(store, args.data, "sample", 1, [core]) for core in args.cores[:2]]
+    results = paired(threads, processes, ("seeds", "seeds"), (2 * args.batches, args.batches), args.pairs)
+    for worker in threads + processes:
+        worker.close()
+    return [line("graph-sample", "batches 2t seeds", results, "batches", "batches/s", "two processes", threads=2)]
+
+
+def growth(args):
+    """The same generator at 1M and at 16M nodes, 16 edges a node."""
+    stores = {}
+    for name, nodes in (("1M", 1 << 20), ("16M", 1 << 24)):
+        path = os.path.join(args.data, f"growth-{name}")
+        if not os.path.exists(os.path.join(path, "store.json")):
+            subprocess.run(
+                [args.offpath, "graph", "import", "rmat", path, "--nodes", str(nodes), "--edges", str(16 * nodes),
+                 "--features", "0"],
+                check=True, stdout=sys.stderr,
+            )
+        stores[name] = path
+    # Seeds of the small graph are nodes of the large one too, as random as any there.
+    large, small = (our_worker(stores[n], args.data, "sample", 1, args.cores[:1]) for n in ("16M", "1M"))
+    results = paired([large], [small], ("seeds", "seeds"), (args.batches, args.batches), args.pairs)
+    large.close()
+    small.close()
+    return [line("graph-sample", "edges 1t 16M", results, "edges", "edges/s", "1M nodes", threads=1)]
+
+
+def arguments(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--data", default=os.path.join(ROOT, "build", "bench", "rmat20"))
+    parser.add_argument("--pairs", type=int, default=11, help="an odd number of pairs of slices")
+    parser.add_argument("--batches", type=int, default=200, help="of a slice of ours")
+    parser.add_argument("--graphbolt", help="the python of GraphBolt's environment")
+    parser.add_argument("--offpath", default=os.path.join(os.path.dirname(sys.executable), "offpath"))
+    parser.add_argument("--only", choices=["graphbolt", "threads", "growth"], help="one part of the benchmark")
+    args = parser.parse_args()
+    if args.pairs % 2 == 0:
+        parser.error("--pairs must be odd")
+    args.cores = sorted(os.sched_getaffinity(0))
+    return args
+
+
+def main():
+    args = arguments(__doc__)
+    make_arrays(args.data)
+    store = make_store(args.data)
+    lines = []
+    if args.only in (None, "graphbolt"):
+        cases = [("batches 1t", "batches", "batches/s"), ("edges 1t", "edges", "edges/s")]
+        lines += against_graphbolt("graph-sample", args, store, "sample", cases)
+    if args.only in (None, "threads"):
+        lines += threads_against_processes(args, store)
+    if args.only in (None, "growth"):
+        lines += growth(args)
+    show(lines, args.json)
+
+
+if __name__ == "__main__":
+    main()
