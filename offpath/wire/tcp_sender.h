@@ -1,22 +1,22 @@
 // The sending half of a tcp channel: a bounded queue of frames in preallocated buffers, and the
 // thread that writes them to the socket.
 //
-// Checksums are computed on that thread, so the caller's next frame is encoded meanwhile. Small
-// frames that wait together leave in one system call. Nothing is allocated after construction.
+// Large frames are checksummed and written by the thread, so the caller's next frame is encoded
+// meanwhile; small ones that wait together leave in one system call. A small frame that finds
+// nothing queued is written by the caller: waking the thread would cost more than the write.
+// Nothing is allocated after construction.
 //
 // States: open; draining (BeginClose: no new frames, those queued leave until the close timeout,
 // then a goodbye); stopped (the peer is gone, a deadline passed, the channel failed, or all was
 // sent). Every public function is thread-safe.
 #pragma once
 
-#include <sys/uio.h>
-
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,7 +25,7 @@
 #include "offpath/base/error.h"
 #include "offpath/wire/buffer_pool.h"
 #include "offpath/wire/channel.h"
-#include "offpath/wire/frame.h"
+#include "offpath/wire/frame_batch.h"
 #include "offpath/wire/tcp_socket.h"
 
 namespace offpath::wire {
@@ -63,22 +63,14 @@ class TcpSender {
     Deadline deadline = Deadline::At(Deadline::Clock::time_point::max());
   };
 
-  // Frames at the queue's head that leave in one call.
-  static constexpr size_t kBatchFrames = 32;
-  struct Batch {
-    size_t frames = 0;  // not yet wholly written, from first_frame on
-    size_t first_frame = 0;
-    std::array<QueuedFrame, kBatchFrames> queued;
-    std::array<std::array<std::byte, kFrameHeaderBytes>, kBatchFrames> headers;
-    std::array<iovec, 2 * kBatchFrames> pieces;  // header and payload of each
-  };
+  enum class Written { kAll, kBlocked, kLost };
 
   void Run() noexcept;
-  bool TakeBatch();
-  void SealBatch() noexcept;
-  bool WriteBatch();
-  // Marks `bytes` more of the batch as written.
-  void AdvanceBatch(size_t bytes) noexcept;
+  bool WaitForBatch();
+  void FillBatch() noexcept;  // with the lock held
+  void WriteFromCaller();
+  Written WriteBatch() noexcept;
+  bool WriteBatchWaiting();
   void Retire(size_t frames, size_t bytes) noexcept;
   bool WaitWritable();
   void SayGoodbye();
@@ -107,7 +99,8 @@ class TcpSender {
   WakeEvent wake_;
   std::atomic<uint64_t> frames_sent_{0};
   std::atomic<uint64_t> bytes_sent_{0};
-  Batch batch_;  // the thread's own
+  bool writing_ = false;  // somebody writes: batch_ is theirs, without the lock
+  FrameBatch batch_;      // the queue's head, as far as it is being written
   std::thread thread_;
 };
 

@@ -331,6 +331,7 @@ TEST_P(ChannelConformance, StatsCountFramesAndBytesAndNoCopiesOrAllocations) {
   auto [client, server] = Connect(Small());
   SendBytes(*client, {}, Pattern(100, 0));
   server->Receive(Soon());
+  client->Flush(Soon());
   const ChannelStats client_before = client->stats();
   const ChannelStats server_before = server->stats();
   for (uint64_t i = 0; i < 100; ++i) {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct Transport {
                                          Deadline)>
       connect;
 };
+
+inline void PrintTo(const Transport& transport, std::ostream* out) { *out << transport.name; }
 
 inline std::string TransportName(const testing::TestParamInfo<Transport>& info) {
   return info.param.name;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
@@ -12,6 +13,7 @@
 
 #include "offpath/base/crc32c.h"
 #include "offpath/base/error.h"
+#include "offpath/wire/frame_batch.h"
 #include "offpath/wire/frame_reader.h"
 #include "offpath/wire/hello.h"
 
@@ -195,6 +197,30 @@ std::vector<Frame> SomeFrames() {
     frames.push_back(std::move(frame));
   }
   return frames;
+}
+
+TEST(FrameBatch, TheStreamDoesNotDependOnHowWritesAreCut) {
+  std::vector<Frame> frames = SomeFrames();
+  const auto expected = Stream(frames);
+  for (const size_t step : {1, 2, 31, 32, 33, 1000, 1032, 100000}) {
+    FrameBatch batch;
+    for (Frame& frame : frames) batch.Add(frame.tag, frame.payload);
+    batch.Seal();
+    std::vector<std::byte> written;
+    size_t completed = 0;
+    while (!batch.empty()) {
+      size_t left = step;
+      for (const iovec& piece : batch.pieces()) {
+        const size_t count = std::min(left, piece.iov_len);
+        const auto* bytes = static_cast<const std::byte*>(piece.iov_base);
+        written.insert(written.end(), bytes, bytes + count);
+        left -= count;
+      }
+      completed += batch.Advance(step - left);
+    }
+    EXPECT_EQ(completed, frames.size()) << "step " << step;
+    EXPECT_EQ(written, expected) << "step " << step;
+  }
 }
 
 TEST(FrameReader, FramesDoNotDependOnHowTheStreamIsCut) {
