@@ -34,7 +34,7 @@ struct BatchStreamOptions {
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(30);  // for the first connection
   std::chrono::nanoseconds batch_timeout = std::chrono::seconds(60);    // silence of the node
   std::chrono::nanoseconds retry_timeout = std::chrono::seconds(60);    // without a batch
-  wire::ChannelOptions channel;
+  wire::ChannelOptions channel = {};
 };
 
 struct BatchStreamStats {

@@ -43,7 +43,11 @@ MessageReader::Message MessageReader::Next(Deadline deadline) {
     Partial& partial = found == partial_.end() ? partial_[tag.stream] : found->second;
     if (partial.next_sequence == 0) partial.type = type;
     if (partial.type != type || partial.next_sequence != tag.sequence) {
-      throw corrupt("has its frames out of order");
+      throw Error(ErrorCode::kCorruptData,
+                  channel_.peer() + " sent frame " + std::to_string(tag.sequence) + " of type " +
+                      std::to_string(type) + " on stream " + std::to_string(tag.stream) +
+                      " where frame " + std::to_string(partial.next_sequence) + " of type " +
+                      std::to_string(partial.type) + " was due");
     }
     ++partial.next_sequence;
     const auto payload = frame_.payload();

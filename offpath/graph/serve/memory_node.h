@@ -27,15 +27,15 @@ struct MemoryNodeOptions {
   // There is no authentication in this version, so any other address than loopback must be asked
   // for.
   bool unauthenticated = false;
-  size_t workers = 1;          // threads a client
-  size_t max_clients = 64;     // one more is refused with an Error that says so
-  size_t max_plans = 16;       // open at once a client
-  size_t max_requests = 1024;  // waiting at once a client
-  codec::RowFormat features;   // for plans that leave the format to the node
-  wire::ChannelOptions channel;
+  size_t workers = 1;              // threads a client
+  size_t max_clients = 64;         // one more is refused with an Error that says so
+  size_t max_plans = 16;           // open at once a client
+  size_t max_requests = 1024;      // waiting at once a client
+  codec::RowFormat features = {};  // for plans that leave the format to the node
+  wire::ChannelOptions channel = {};
   std::chrono::nanoseconds send_timeout = std::chrono::seconds(60);  // a client that reads nothing
   std::chrono::nanoseconds idle_timeout = std::chrono::minutes(30);  // a client that asks nothing
-  std::function<void(const std::string&)> log;  // one line an event; may be empty; any thread
+  std::function<void(const std::string&)> log = {};  // one line an event; may be empty; any thread
 };
 
 struct MemoryNodeStats {

@@ -36,8 +36,8 @@ class StoreWriter {
   struct Options {
     bool replace = false;  // an existing store is exchanged at Commit()
     uint64_t memory_bytes = uint64_t{1} << 30;
-    std::string description;
-    Progress progress;  // may be empty
+    std::string description = {};
+    Progress progress = {};  // may be empty
   };
   StoreWriter(const std::string& folder, Options options);
   ~StoreWriter();
