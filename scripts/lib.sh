@@ -36,7 +36,7 @@ step() {
     waited=$((waited + 1))
     if [ $((waited % (every * 5))) -eq 0 ] && kill -0 "$command" 2> /dev/null; then
       local last
-      last=$(tail -c 400 "$log" | tr '\r' '\n' | grep -v '^ *$' | tail -n 1 | cut -c 1-90)
+      last=$(tail -c 400 "$log" | tr '\r' '\n' | awk 'NF { last = $0 } END { print substr(last, 1, 90) }')
       if [ -t 2 ]; then
         printf '\r\033[K%-14s%4d s  %s' "$name" $((SECONDS - begin)) "$last" >&2
       else

@@ -14,4 +14,4 @@ esac
 "$root/scripts/setup.sh"
 install_package
 cd "$root"
-exec "$venv/bin/python" -m offpath.quickstart "${1:-graph}"
+exec "$venv/bin/python" -m offpath.quickstart "${1:-all}"
