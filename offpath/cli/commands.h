@@ -31,6 +31,8 @@ namespace offpath::cli {
 
 inline constexpr const char* kJsonHelp = "Print results as one JSON object a line";
 
+void AddGraphImport(CLI::App& graph);
+void AddGraphInfo(CLI::App& graph);
 void AddGraphServe(CLI::App& graph);
 void AddGraphTrain(CLI::App& graph);
 void AddLaneList(CLI::App& lane);

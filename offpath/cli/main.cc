@@ -19,8 +19,10 @@ CLI::App& AddGroup(CLI::App& app, const char* name, const char* description, con
 }
 
 void AddCommands(CLI::App& app) {
-  CLI::App& graph =
-      AddGroup(app, "graph", "Graph stores, memory nodes, training", "offpath graph train --help");
+  CLI::App& graph = AddGroup(app, "graph", "Graph stores, memory nodes, training",
+                             "offpath graph import wordnet wordnet.store");
+  AddGraphImport(graph);
+  AddGraphInfo(graph);
   AddGraphServe(graph);
   AddGraphTrain(graph);
 
