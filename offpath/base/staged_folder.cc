@@ -37,7 +37,11 @@ int OpenFolder(const fs::path& folder) {
 }
 
 std::string StagingPrefix(const fs::path& target) {
-  return "." + target.filename().string() + std::string(kStagingMark);
+  // Appended piece by piece: g++ 12 at -O3 warns of an overlap in "." + a temporary string.
+  std::string prefix = ".";
+  prefix += target.filename().string();
+  prefix += kStagingMark;
+  return prefix;
 }
 
 fs::path ResolveTarget(const std::string& target) {
