@@ -89,6 +89,7 @@ class GraphSage(nn.Module):
         classes: int,
         layers: int,
         dropout: float = 0.5,
+        input_dropout: float = 0.0,
     ):
         super().__init__()
         self.embeddings = nn.ModuleDict(
@@ -105,6 +106,7 @@ class GraphSage(nn.Module):
             self.layers.append(_SageLayer(dims, out, edge_ends))
             dims = [out] * len(dims)
         self.dropout = dropout
+        self.input_dropout = input_dropout
 
     def forward(self, batch: SampledHops, seed_type: int, num_seeds: int) -> Tensor:
         x = [
@@ -113,7 +115,9 @@ class GraphSage(nn.Module):
         ]
         depth = len(self.layers)
         for done, layer in enumerate(self.layers):
-            x = [functional.dropout(v, self.dropout, self.training) for v in x]
+            share = self.dropout if done > 0 else self.input_dropout
+            if share > 0.0:
+                x = [functional.dropout(v, share, self.training) for v in x]
             hops_left = depth - done
             counts = [sum(hops[:hops_left]) for hops in batch.node_hop_counts]
             x = layer(x, batch.edges, hops_left, counts)
