@@ -1,4 +1,5 @@
-// bench_codec [--json] [PART OF A CASE'S NAME]: row codecs against the memory bandwidth of the same run, one thread.
+// bench_codec [--json] [PART OF A CASE'S NAME]: row codecs against the memory bandwidth of the same
+// run, one thread.
 //
 // Each case runs interleaved with its limit (bandwidth_limit.h, the faster of plain and
 // non-temporal stores) over buffers far beyond the last-level cache, an odd number of times; the

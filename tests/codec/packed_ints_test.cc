@@ -1,8 +1,9 @@
 #include "offpath/codec/packed_ints.h"
 
+#include <gtest/gtest.h>
+
 #include <cstring>
 
-#include "gtest/gtest.h"
 #include "offpath/base/error.h"
 #include "offpath/base/random.h"
 

@@ -1,8 +1,9 @@
 // Every SIMD target against the plain reference, byte for byte.
+#include <gtest/gtest.h>
+
 #include <bit>
 #include <cstring>
 
-#include "gtest/gtest.h"
 #include "offpath/base/random.h"
 #include "offpath/codec/gather.h"
 #include "offpath/codec/memory_traits.h"

@@ -1,12 +1,13 @@
 // What the row formats promise: error bounds, special values, expectation, refusals.
 #include "offpath/codec/rows.h"
 
+#include <gtest/gtest.h>
+
 #include <bit>
 #include <cfloat>
 #include <cmath>
 #include <limits>
 
-#include "gtest/gtest.h"
 #include "offpath/base/error.h"
 #include "offpath/base/random.h"
 

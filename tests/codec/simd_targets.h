@@ -1,9 +1,10 @@
 // Runs a check on every SIMD target that this machine has.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 
-#include "gtest/gtest.h"
 #include "hwy/targets.h"
 
 namespace offpath::codec {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "offpath/graph/protocol/batch.h"
+#include "offpath/graph/protocol/open_plan.h"
 #include "offpath/graph/sample/sampler.h"
-#include "offpath/graph/serve/open_plan.h"
 #include "offpath/graph/store/store.h"
 
 namespace offpath::graph {

@@ -9,7 +9,7 @@
 
 #include "offpath/base/error.h"
 #include "offpath/graph/client/batch_maker.h"
-#include "offpath/graph/serve/open_plan.h"
+#include "offpath/graph/protocol/open_plan.h"
 
 namespace offpath::graph {
 

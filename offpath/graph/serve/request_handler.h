@@ -9,8 +9,8 @@
 
 #include "offpath/graph/protocol/batch_structure.h"
 #include "offpath/graph/protocol/messages.h"
+#include "offpath/graph/protocol/open_plan.h"
 #include "offpath/graph/sample/sampler.h"
-#include "offpath/graph/serve/open_plan.h"
 #include "offpath/graph/store/store.h"
 #include "offpath/wire/channel.h"
 

@@ -1,4 +1,5 @@
-// A plan that was checked against the store, with its input nodes: shared by a session's workers.
+// A plan that was checked against the store, with its input nodes: shared by the threads that make
+// its batches, in a memory node's session or in the trainer's process.
 // Immutable, so thread-safe.
 #pragma once
 

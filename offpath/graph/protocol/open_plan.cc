@@ -1,4 +1,4 @@
-#include "offpath/graph/serve/open_plan.h"
+#include "offpath/graph/protocol/open_plan.h"
 
 #include <string>
 #include <utility>
