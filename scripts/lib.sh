@@ -8,6 +8,11 @@ venv=$root/.venv
 build=$root/build/full
 logs=$root/build/logs
 
+# Used where it is installed; the builds do not need it.
+if command -v ccache > /dev/null; then
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros
+fi
+
 say() { printf '%s\n' "$*" >&2; }
 die() {
   say "error: $*"
