@@ -15,6 +15,7 @@ gone. Making one needs root and iproute2; :func:`unavailable_reason` says what i
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -23,7 +24,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Iterator, Sequence
 
 __all__ = ["LinkEnd", "ShapedLink", "remove_leftovers", "unavailable_reason"]
 
@@ -99,6 +100,8 @@ def unavailable_reason() -> str | None:
 def _find_reason() -> str | None:
     if not shutil.which("ip") or not shutil.which("tc"):
         return "ip and tc are missing: install iproute2"
+    if not shutil.which("nsenter"):
+        return "nsenter is missing: install util-linux"
     if os.geteuid() != 0:
         return "network namespaces need root: run as root or with sudo"
     try:
@@ -117,10 +120,12 @@ class LinkEnd:
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` inside this end."""
-        return ["ip", "netns", "exec", self.namespace, *map(str, argv)]
+        # Not `ip netns exec`: that mounts a /sys of its own, in which there are no control groups,
+        # so that a lane's quota could not be set.
+        return ["nsenter", f"--net=/run/netns/{self.namespace}", "--", *map(str, argv)]
 
     def popen(self, argv: Sequence[str], **options) -> subprocess.Popen:
-        """subprocess.Popen inside this end; ip replaces itself, so the pid is the program's own."""
+        """subprocess.Popen inside this end; the pid is the program's own."""
         return subprocess.Popen(self.command(argv), **options)
 
     def run(self, argv: Sequence[str], **options) -> subprocess.CompletedProcess:
@@ -174,14 +179,29 @@ class ShapedLink:
             _ip("-n", end.namespace, "addr", "add", f"{end.address}/30", "dev", "veth0")
             _ip("-n", end.namespace, "link", "set", "lo", "up")
             _ip("-n", end.namespace, "link", "set", "veth0", "up")
-            # 50 ms of queue: enough for TCP to fill the link, little enough to keep it responsive.
-            shaped = end.run(
-                ["tc", "qdisc", "add", "dev", "veth0", "root", "tbf", "rate", self.rate,
-                 "burst", str(self.burst), "latency", "50ms"],
+        self._shape()
+
+    def _shape(self) -> None:
+        # 50 ms of queue: enough for TCP to fill the link, little enough to keep it responsive.
+        self._qdisc("add", "tbf", "rate", self.rate, "burst", str(self.burst), "latency", "50ms")
+
+    def _qdisc(self, verb: str, *arguments: str) -> None:
+        for end in (self.left, self.right):
+            done = end.run(
+                ["tc", "qdisc", verb, "dev", "veth0", "root", *arguments],
                 capture_output=True, text=True, timeout=_DEADLINE_SECONDS, check=False,
             )  # fmt: skip
-            if shaped.returncode != 0:
-                raise RuntimeError(f"tc on {end.namespace}: {shaped.stderr.strip()}")
+            if done.returncode != 0:
+                raise RuntimeError(f"tc on {end.namespace}: {done.stderr.strip()}")
+
+    @contextlib.contextmanager
+    def unshaped(self) -> Iterator[None]:
+        """A context in which the link is as fast as the machine; what runs in its ends goes on."""
+        self._qdisc("del")
+        try:
+            yield
+        finally:
+            self._shape()
 
     def _remove(self) -> None:
         present = _namespaces()

@@ -70,6 +70,13 @@ def test_a_slower_link_carries_less():
         assert 0.08e9 < measured_rate(shaped, 8) < 0.115e9
 
 
+def test_a_link_is_fast_while_it_is_unshaped_and_slow_again_after():
+    with link.ShapedLink("100mbit") as shaped:
+        with shaped.unshaped():
+            assert measured_rate(shaped, 64) > 0.2e9
+        assert measured_rate(shaped, 8) < 0.115e9
+
+
 def test_nothing_remains_after_the_context_even_what_ran_inside():
     with link.ShapedLink() as shaped:
         sleeper = shaped.left.popen(["sleep", "60"])
