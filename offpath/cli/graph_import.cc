@@ -13,9 +13,12 @@
 #include "offpath/cli/commands.h"
 #include "offpath/cli/console.h"
 #include "offpath/cli/graph_text.h"
+#include "offpath/graph/import/edge_list.h"
 #include "offpath/graph/import/guess.h"
+#include "offpath/graph/import/npy_pair.h"
 #include "offpath/graph/import/planetoid.h"
 #include "offpath/graph/import/rmat.h"
+#include "offpath/graph/import/scipy_csr.h"
 #include "offpath/graph/import/wordnet.h"
 #include "offpath/graph/store/store.h"
 
@@ -37,7 +40,18 @@ struct Options {
   graph::WordnetOptions wordnet;
   uint64_t seed = 42;
   int64_t dim = 128;
+  bool undirected = false;
+  bool weights = false;
+  bool times = false;
+  bool ignore_columns = false;
+  bool string_ids = false;
+  std::string node_features;
+  std::string node_labels;
+  std::vector<std::string> splits;  // NAME=FILE
 };
+
+// Of the arrays of a .npz, which are inflated into memory.
+constexpr uint64_t kMostArchiveBytes = uint64_t{1} << 40;
 
 // Options that mean something to some formats only: using one with another is a mistake to name.
 struct FormatOption {
@@ -58,8 +72,12 @@ class Import {
         return Wordnet();
       case SourceFormat::kPlanetoid:
         return graph::ImportPlanetoid(guess_.path, guess_.dataset, options_.store, Writer());
-      default:
-        throw Error(ErrorCode::kUnsupported, guess_.found + " cannot be imported by this build");
+      case SourceFormat::kNpy:
+        return Npy();
+      case SourceFormat::kScipy:
+        return Scipy();
+      case SourceFormat::kEdgeList:
+        return EdgeList();
     }
   }
 
@@ -92,6 +110,47 @@ class Import {
     wordnet.dim = options_.dim;
     if (!guess_.path.empty()) wordnet.folder = guess_.path;
     graph::ImportWordnet(wordnet, options_.store, Writer(), Edges());
+  }
+
+  graph::NodeArrays Nodes() const {
+    std::map<std::string, std::string> splits;
+    for (const std::string& split : options_.splits) {
+      const size_t equals = split.find('=');
+      if (equals == std::string::npos || equals == 0) {
+        throw CLI::ValidationError("--split", "'" + split + "' is not NAME=FILE");
+      }
+      splits[split.substr(0, equals)] = split.substr(equals + 1);
+    }
+    return graph::OpenNodeArrays(options_.node_features, options_.node_labels, splits);
+  }
+
+  void Npy() {
+    graph::NpySource source = graph::OpenNpySource(guess_.path, kMostArchiveBytes);
+    graph::NodeArrays nodes = Nodes();
+    if (nodes.features) source.nodes.features = nodes.features;
+    if (nodes.labels) source.nodes.labels = nodes.labels;
+    for (auto& [name, array] : nodes.splits) source.nodes.splits[name] = array;
+    source.both_ways = options_.undirected;
+    graph::ImportNpy(source, options_.store, Writer(), Edges());
+  }
+
+  void Scipy() {
+    const graph::ScipyOptions scipy{.weights = options_.weights,
+                                    .both_ways = options_.undirected,
+                                    .max_bytes = kMostArchiveBytes,
+                                    .nodes = Nodes()};
+    graph::ImportScipy(guess_.path, scipy, options_.store, Writer(), Edges());
+  }
+
+  void EdgeList() {
+    graph::EdgeListOptions list;
+    list.both_ways = options_.undirected;
+    list.nodes = Nodes();
+    if (options_.string_ids) list.ids = graph::NodeIdKind::kStrings;
+    if (options_.ignore_columns) list.third = graph::ThirdColumn::kIgnore;
+    if (options_.weights) list.third = graph::ThirdColumn::kWeight;
+    if (options_.times) list.third = graph::ThirdColumn::kTime;
+    graph::ImportEdgeList(guess_.path, list, options_.store, Writer(), Edges());
   }
 
   const Options& options_;
@@ -159,6 +218,34 @@ void AddGraphImport(CLI::App& graph) {
                          "Drop edges from a node to itself (default: keep them)"),
        not_planetoid);
 
+  const std::set<SourceFormat> files = {SourceFormat::kNpy, SourceFormat::kScipy,
+                                        SourceFormat::kEdgeList};
+  only(command->add_flag("--undirected", options->undirected, "Add each edge the other way too"),
+       files);
+  only(command->add_option("--node-features", options->node_features, "A .npy with a row a node"),
+       files);
+  only(command->add_option("--node-labels", options->node_labels, "A .npy with a class a node"),
+       files);
+  only(command->add_option("--split", options->splits,
+                           "NAME=FILE: a .npy of node numbers, or of booleans; can be repeated"),
+       files);
+  const std::set<SourceFormat> list = {SourceFormat::kEdgeList};
+  CLI::Option* weights = command->add_flag(
+      "--weights", options->weights,
+      "Keep the matrix's values (SciPy) or the third column (edge list) as weights");
+  CLI::Option* times =
+      command->add_flag("--times", options->times, "Keep the third column as times (edge list)");
+  CLI::Option* ignore = command->add_flag("--ignore-columns", options->ignore_columns,
+                                          "Leave out columns behind the second (edge list)");
+  weights->excludes(times)->excludes(ignore);
+  times->excludes(ignore);
+  only(weights, {SourceFormat::kScipy, SourceFormat::kEdgeList});
+  only(times, list);
+  only(ignore, list);
+  only(command->add_flag("--string-ids", options->string_ids,
+                         "Take ids for names though the first are numbers (edge list)"),
+       list);
+
   const std::set<SourceFormat> made = {SourceFormat::kRmat, SourceFormat::kWordnet};
   only(command->add_option("--features", options->dim, "Features a node (rmat, wordnet)")
            ->capture_default_str(),
@@ -186,6 +273,7 @@ void AddGraphImport(CLI::App& graph) {
        only_rmat);
   command->footer(
       "Examples:\n  offpath graph import wordnet wordnet.store\n"
+      "  offpath graph import com-amazon.ungraph.txt.gz amazon.store --undirected\n"
       "  offpath graph import rmat rmat.store --nodes 100000 --edges 1000000");
   command->callback([options, format_options] { Run(*options, *format_options); });
 }
