@@ -78,7 +78,7 @@ double Seconds(const std::function<void()>& body) {
 
 double Quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<size_t>(std::lround(q * static_cast<double>(values.size() - 1)))];
 }
 
 std::string Machine() {
@@ -217,8 +217,9 @@ class Suite {
     };
     gather();
     for (size_t i = 0; i < kBatchRows; ++i) {
-      if (std::memcmp(floats_.data() + i * kDim,
-                      table_.data() + static_cast<size_t>(ids_[i]) * kDim, row) != 0) {
+      const float* gathered = floats_.data() + i * kDim;
+      if (!std::equal(gathered, gathered + kDim,
+                      table_.data() + static_cast<size_t>(ids_[i]) * kDim)) {
         std::fprintf(stderr, "bench_codec: gathered row %zu is wrong\n", i);
         std::exit(1);
       }

@@ -2,10 +2,10 @@
 //
 // Buffers are exact heap blocks, so that the address sanitizer sees a byte too many.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -49,7 +49,8 @@ void FuzzRows(uint8_t type, uint8_t flags, size_t dim, std::span<const std::byte
     for (size_t d = 0; d < dim; ++d) {
       const float a = decoded[i * stride + d];
       const float b = twice[i * stride + d];
-      Require(std::memcmp(&a, &b, sizeof(a)) == 0 || (std::isnan(a) && std::isnan(b)));
+      Require(std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
+              (std::isnan(a) && std::isnan(b)));
     }
   }
 }
