@@ -9,6 +9,7 @@ namespace offpath::python {
 
 void BindStore(nanobind::module_& m);
 void BindStoreWriter(nanobind::module_& m);
+void BindImporters(nanobind::module_& m);
 void BindBatches(nanobind::module_& m);  // the plan and a batch
 void BindSources(nanobind::module_& m);  // where batches come from
 

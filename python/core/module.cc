@@ -1,6 +1,7 @@
 // offpath._core: what the Python package calls. Bindings only; each file binds one module's types.
 #include <nanobind/nanobind.h>
 
+#include "python/core/codec_bindings.h"
 #include "python/core/errors.h"
 #include "python/core/graph_bindings.h"
 
@@ -10,8 +11,10 @@ NB_MODULE(_core, m) {
   nanobind::set_leak_warnings(false);
   m.attr("version") = OFFPATH_VERSION;
   offpath::python::RegisterErrors();
+  offpath::python::BindCodec(m);
   offpath::python::BindStore(m);
   offpath::python::BindStoreWriter(m);
+  offpath::python::BindImporters(m);
   offpath::python::BindBatches(m);
   offpath::python::BindSources(m);
 }

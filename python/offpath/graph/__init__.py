@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .batches import Batches, SampledBatch, sample_batches
+from .importers import import_graph
 from .loader import NeighborLoader
 from .store import Store
 from .view import open_graph
@@ -12,6 +13,7 @@ __all__ = [
     "NeighborLoader",
     "SampledBatch",
     "Store",
+    "import_graph",
     "open_graph",
     "sample_batches",
 ]

@@ -11,7 +11,6 @@ from torch_geometric.data import Data, HeteroData
 
 from .. import _core
 from ._memory_graph import MemoryGraph
-from ._pyg_import import is_f32_table
 from .view import GraphView, LocalGraph
 
 __all__ = ["MemoryFields", "StoreFields"]
@@ -90,9 +89,7 @@ class MemoryFields:
     def __init__(self, graph: MemoryGraph, data: Any):
         self._parts = graph.parts
         self._data = data
-        self._gathered = [
-            "x" in node.attributes and is_f32_table(node.attributes["x"]) for node in self._parts.nodes
-        ]
+        self._gathered = graph.gathers_x
         self.reads_features = any(self._gathered)
 
     def __call__(self, core: _core.Batch, input_id: torch.Tensor, seed_type: int):
@@ -113,9 +110,7 @@ class MemoryFields:
         n_id = _tensor(core.node_ids(t))
         for key, value in self._parts.nodes[t].attributes.items():
             if key == "x" and self._gathered[t]:
-                features = core.features(t)
-                # A table without columns is no table to the store.
-                out.x = value[n_id] if features is None else _tensor(features)
+                out.x = _tensor(core.features(t))
             else:
                 out[key] = _select(value, n_id)
         if "num_nodes" in out:

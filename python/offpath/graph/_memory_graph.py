@@ -27,6 +27,8 @@ class MemoryGraph(LocalGraph):
             # process ends.
             shutil.rmtree(folder, ignore_errors=True)
         self.parts = parts
+        # By node type: the store holds what is named x.
+        self.gathers_x = [node.feature_dim is not None for node in self.nodes]
 
 
 def _fingerprint(parts: GraphParts) -> tuple:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Callable, Optional
 
@@ -30,7 +31,7 @@ def append_rows(append: Callable, type_index: int, value) -> None:
     table = _numpy(value)
     if table.ndim == 1:
         table = table[:, None]
-    table = table.reshape(table.shape[0], -1)
+    table = table.reshape(table.shape[0], math.prod(table.shape[1:]))
     for first in range(0, max(len(table), 1), _ROWS_AT_A_TIME):
         rows = np.ascontiguousarray(table[first : first + _ROWS_AT_A_TIME], dtype=np.float32)
         append(type_index, rows)
@@ -108,6 +109,8 @@ def write_structure(parts: GraphParts, path: str) -> None:
 
 def is_f32_table(value) -> bool:
     """Whether the store's features can stand in for this attribute, bit for bit."""
-    if not hasattr(value, "detach") or value.dim() != 2 or value.layout.__str__() != "torch.strided":
+    if not hasattr(value, "detach") or value.dim() != 2 or str(value.layout) != "torch.strided":
         return False
-    return str(value.dtype) == "torch.float32" and value.device.type == "cpu"
+    if str(value.dtype) != "torch.float32" or value.device.type != "cpu" or value.requires_grad:
+        return False
+    return bool(value.isfinite().all())  # a store holds finite values only

@@ -115,6 +115,7 @@ class NeighborLoader:
         self.num_workers = int(num_workers)
         self._seeds: Seeds = seeds_of(self.graph, input_nodes)
         self._fill = _fields_of(self.graph, data)
+        _check_format(self.graph, feature_format)
         self._batches = sample_batches(
             self.graph,
             num_neighbors,
@@ -213,6 +214,18 @@ class NeighborLoader:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} batches of {self.batch_size} from {self.data!r})"
+
+
+def _check_format(graph, feature_format: Optional[str]) -> None:
+    """Features that are selected here as they are do not go through a format: not to be ignored."""
+    if feature_format in (None, "f32") or not isinstance(graph, MemoryGraph):
+        return
+    for node, gathers in zip(graph.parts.nodes, graph.gathers_x):
+        if "x" in node.attributes and not gathers:
+            raise InvalidArgumentError(
+                f"feature_format={feature_format!r} needs x of {node.name!r} to be a table of finite f32 "
+                "on the CPU"
+            )
 
 
 def _fields_of(graph, data: Any):
