@@ -179,6 +179,14 @@ Finding WordNet() {
           "apt-get install wordnet-base"};
 }
 
+// Benchmarks alone need it, and they are run from the source folder.
+Finding GraphBolt() {
+  const char* environment = "build/peers/graphbolt";
+  if (Exists(environment)) return {"graphbolt", State::kIn, environment, ""};
+  return {"graphbolt", State::kOut, "the benchmarks' peer is not installed in this folder",
+          "in Offpath's folder: bench/peers/install.sh graphbolt"};
+}
+
 }  // namespace
 
 std::vector<Finding> Diagnose() {
@@ -190,6 +198,7 @@ std::vector<Finding> Diagnose() {
   findings.push_back(Cuda());
   append(Python());
   findings.push_back(WordNet());
+  findings.push_back(GraphBolt());
   return findings;
 }
 
