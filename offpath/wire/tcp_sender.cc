@@ -176,7 +176,6 @@ void TcpSender::Run() noexcept {
 // caller could not write to its end.
 bool TcpSender::WaitForBatch() {
   std::unique_lock lock(mutex_);
-  writing_ = false;
   work_.wait(lock, [&] { return !writing_ && (queue_size_ != 0 || state_ != State::kOpen); });
   if (state_ == State::kStopped || queue_size_ == 0) return false;
   writing_ = true;
@@ -222,9 +221,12 @@ TcpSender::Written TcpSender::WriteBatch() noexcept {
 bool TcpSender::WriteBatchWaiting() {
   for (;;) {
     const Written written = WriteBatch();
-    if (written == Written::kAll) return true;
+    if (written == Written::kAll) break;
     if (written == Written::kLost || !WaitWritable()) return false;
   }
+  const std::lock_guard lock(mutex_);
+  writing_ = false;
+  return true;
 }
 
 void TcpSender::Retire(size_t frames, size_t bytes) noexcept {

@@ -76,6 +76,19 @@ TEST_P(ChannelConformance, FramesArriveWholeInOrderWithTheirTags) {
   sender.join();
 }
 
+TEST_P(ChannelConformance, FramesSentAtOnceAfterConnectingArriveInOrder) {
+  // The first frames meet threads that are still starting.
+  for (int round = 0; round < 30; ++round) {
+    auto [client, server] = Connect(Small());
+    for (uint64_t i = 0; i < 4; ++i) SendBytes(*client, {0, 0, i}, Pattern(2000, i));
+    for (uint64_t i = 0; i < 4; ++i) {
+      const ReceivedFrame frame = server->Receive(Soon());
+      ASSERT_EQ(frame.tag().sequence, i);
+      ASSERT_TRUE(PayloadOf(frame) == Pattern(2000, i)) << "frame " << i;
+    }
+  }
+}
+
 TEST_P(ChannelConformance, PayloadsOfZeroOneAndMaxBytesAreFramesLikeAnyOther) {
   ChannelOptions options = Small();
   options.max_payload = 100'001;  // not a whole number of pages
