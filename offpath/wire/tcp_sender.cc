@@ -246,19 +246,17 @@ void TcpSender::Retire(size_t frames, size_t bytes) noexcept {
 // False when the channel is over.
 bool TcpSender::WaitWritable() {
   for (;;) {
-    Deadline until = close_deadline_;
-    {
-      const std::lock_guard lock(mutex_);
-      if (state_ == State::kStopped) return false;
-      until = close_deadline_;
-      // A frame further back may be the one in a hurry, and this wait holds it up too.
-      for (size_t i = 0; i < queue_size_; ++i) {
-        until = until.EarlierOf(queue_[(queue_head_ + i) % queue_.size()].deadline);
-      }
-      waiting_until_ = until;
-    }
-    const Wait wait = WaitFor(socket_, POLLOUT, wake_.fd(), until);
     std::unique_lock lock(mutex_);
+    if (state_ == State::kStopped) return false;
+    Deadline until = close_deadline_;
+    // A frame further back may be the one in a hurry, and this wait holds it up too.
+    for (size_t i = 0; i < queue_size_; ++i) {
+      until = until.EarlierOf(queue_[(queue_head_ + i) % queue_.size()].deadline);
+    }
+    waiting_until_ = until;
+    lock.unlock();
+    const Wait wait = WaitFor(socket_, POLLOUT, wake_.fd(), until);
+    lock.lock();
     waiting_until_.reset();
     if (wait == Wait::kReady) return true;
     if (wait == Wait::kWoken) {
