@@ -224,25 +224,23 @@ HWY_INLINE void EncodeElements(const float* x, const RowLayout& layout, uint64_t
   }
 }
 
-// Rows are encoded in groups that fit the L1 cache, first all scales, then all elements: the
-// maximum of a row and the division behind it are a long chain, which those of other rows hide.
-constexpr size_t kGroupRows = 8;
-constexpr size_t kGroupBytes = 4096;  // of floats
-
+// Rows are encoded in groups, first all scales, then all elements: the maximum of a row and the
+// division behind it are a long chain, which those of the other rows hide.
 template <RowType kType, Rounding kRounding>
 size_t EncodeAll(const RowLayout& layout, uint64_t seed, const EncodeInput& in, std::byte* out) {
   const size_t float_bytes = in.dim * sizeof(float);
-  const size_t ahead = PrefetchRows(float_bytes);
-  const size_t group = std::clamp(kGroupBytes / float_bytes, size_t{1}, kGroupRows);
+  const size_t group = GroupRows(float_bytes);
+  const size_t ahead = kGroupsAhead * group;
   size_t first_bad = kAllFinite;
   const auto encode = [&](size_t begin, size_t end, std::byte* to) HWY_ATTR {
-    bool finite[kGroupRows];
+    bool finite[kMaxGroupRows];
     for (size_t i = begin; i < end; ++i) {
-      if (i + ahead < in.rows) PrefetchRow(TableRow(in, i + ahead), float_bytes);
+      if (i + ahead < in.rows) PrefetchLine(TableRow(in, i + ahead));
       finite[i - begin] =
           EncodeScales<kType>(TableRow(in, i), layout, to + (i - begin) * layout.row_bytes);
     }
     for (size_t i = begin; i < end; ++i, to += layout.row_bytes) {
+      if (i + ahead < in.rows) PrefetchRest(TableRow(in, i + ahead), float_bytes);
       if (!finite[i - begin]) {
         std::memset(to, 0, layout.row_bytes);
         first_bad = std::min(first_bad, i);
