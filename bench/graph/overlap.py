@@ -35,8 +35,8 @@ RATE = "1gbit"
 WARM_UP = 8
 PLAIN = {"what": "plain", "warm_up": 16 << 20, "bytes": 128 << 20}
 # What the node's time may be of the link's, for a balance; and what is aimed at.
-BALANCE, AIM = (0.8, 1.25), (0.95, 1.05)
-TRIES = 5
+BALANCE, AIM = (0.8, 1.25), (0.92, 1.08)
+TRIES = 6
 
 
 class Node:
@@ -146,6 +146,7 @@ def balanced_node(args, store, link, client, free):
     """A node with the quota that makes its time a batch the link's."""
     first = sample(client, link, free)
     quota = 100 * first.node_processor / first.link
+    found = []  # (how far from a balance, quota)
     for _ in range(TRIES):
         node = Node(args, store, link, quota)
         with link.unshaped():
@@ -155,8 +156,10 @@ def balanced_node(args, store, link, client, free):
         if AIM[0] <= balance <= AIM[1]:
             return node
         node.close()
+        found.append((max(balance, 1 / balance), quota))
         quota *= balance
-    raise SystemExit(f"no quota balances the node against the link within {TRIES} tries: is the machine busy?")
+    # A busy machine: the nearest will do, and measure() sees whether it did.
+    return Node(args, store, link, min(found)[1])
 
 
 def line(case, samples, quota):
