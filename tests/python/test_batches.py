@@ -1,0 +1,194 @@
+"""Batches are the same for any number of workers, keep their memory while they are used, and no longer."""
+
+import gc
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import offpath
+from conftest import batch_arrays
+from offpath.graph import Store, import_graph, sample_batches
+
+
+@pytest.fixture(scope="module")
+def rmat(tmp_path_factory):
+    return import_graph(
+        "rmat", tmp_path_factory.mktemp("rmat") / "s", nodes=20_000, edges=200_000, dim=32, classes=4
+    )
+
+
+def epoch_bytes(source, epochs=1, **options):
+    batches = sample_batches(source, [5, 3], "train", batch_size=128, tensors="numpy", **options)
+    return [batch_arrays(batch) for _ in range(epochs) for batch in batches]
+
+
+def test_any_number_of_workers_gives_the_same_bytes(rmat):
+    plain = epoch_bytes(rmat, 2, shuffle=True, seed=9)
+    assert len(plain) > 20
+    for workers, prefetch in [(1, 1), (2, 2), (3, 1), (8, 4)]:
+        assert epoch_bytes(rmat, 2, shuffle=True, seed=9, num_workers=workers, prefetch=prefetch) == plain
+
+
+def test_epochs_and_seeds_differ_and_each_can_be_asked_for_again(rmat):
+    batches = sample_batches(rmat, [5], "train", batch_size=128, shuffle=True, tensors="numpy")
+    first, second = ([batch_arrays(b) for b in batches] for _ in range(2))
+    assert first != second
+    assert [batch_arrays(b) for b in batches.epoch(0)] == first
+    assert [batch_arrays(b) for b in batches.epoch(1, first=3)] == second[3:]
+    other = sample_batches(rmat, [5], "train", batch_size=128, shuffle=True, seed=1, tensors="numpy")
+    assert [batch_arrays(b) for b in other] != first
+
+
+def test_every_input_node_comes_once_an_epoch_shuffled_or_not(rmat):
+    train = rmat.split("train")
+    for shuffle in (False, True):
+        batches = sample_batches(rmat, [1], "train", batch_size=100, shuffle=shuffle, tensors="numpy")
+        seeds = np.concatenate([b.nodes()[: b.batch_size] for b in batches])
+        assert np.array_equal(seeds, train) != shuffle
+        assert np.array_equal(np.sort(seeds), np.sort(train))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_iterators_of_one_stream_side_by_side(rmat, workers):
+    batches = sample_batches(rmat, [3], "train", batch_size=128, num_workers=workers, tensors="numpy")
+    alone = [batch_arrays(b) for b in batches.epoch(5)]
+    pairs = list(zip(batches.epoch(5), batches.epoch(5)))
+    assert [batch_arrays(a) for a, _ in pairs] == [batch_arrays(b) for _, b in pairs] == alone
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_epoch_that_is_left_early_does_not_disturb_the_next(rmat, workers):
+    batches = sample_batches(rmat, [3], "train", batch_size=128, num_workers=workers, tensors="numpy")
+    whole = [batch_arrays(b) for b in batches.epoch(1)]
+    for _ in range(5):
+        for batch in batches.epoch(0):
+            if batch.number == 1:
+                break
+        assert [batch_arrays(b) for b in batches.epoch(1)] == whole
+
+
+def test_arrays_outlive_everything_and_are_not_written_over(rmat):
+    batches = sample_batches(rmat, [5, 3], "train", batch_size=128, num_workers=2, tensors="numpy")
+    kept = [(b.nodes(), b.features(), b.edges()[0]) for b in batches]
+    copies = [tuple(a.copy() for a in arrays) for arrays in kept]
+    for _ in range(2):
+        for _ in batches:
+            pass
+    del batches
+    gc.collect()
+    for arrays, originals in zip(kept, copies):
+        for array, original in zip(arrays, originals):
+            assert np.array_equal(array, original)
+    assert np.array_equal(kept[3][1], rmat.features()[kept[3][0]])
+
+
+def test_memory_is_used_again_once_arrays_die(rmat):
+    batches = sample_batches(rmat, [5, 3], "train", batch_size=128, tensors="numpy")
+    places = set()
+    for batch in batches:
+        places.add(batch.features().__array_interface__["data"][0])
+        del batch
+    assert len(places) <= 3
+
+
+def test_arrays_are_not_copies(rmat):
+    torch = pytest.importorskip("torch")
+    batch = next(iter(sample_batches(rmat, [5], "train", batch_size=16)))
+    first, again = batch.x, batch.x
+    assert first.data_ptr() == again.data_ptr()
+    assert batch.n_id.dtype == torch.int64 and batch.row.data_ptr() == batch.row.data_ptr()
+
+
+def test_an_error_comes_at_its_turn_and_the_stream_goes_on(tmp_path):
+    # Features that are not finite cannot travel as i8; a store holds none, so they are put into its
+    # file behind its back.
+    store = import_graph("rmat", tmp_path / "s", nodes=1000, edges=3000, dim=4)
+    file = next(path for path in (tmp_path / "s").rglob("*.npy") if path.stat().st_size >= 1000 * 16)
+    table = np.load(file, mmap_mode="r+")
+    if table.shape != (1000, 4):
+        file = next(p for p in (tmp_path / "s").rglob("*.npy") if np.load(p, mmap_mode="r").shape == (1000, 4))
+        table = np.load(file, mmap_mode="r+")
+    table[250] = np.nan
+    table.flush()
+    for workers in (0, 2):
+        batches = sample_batches(
+            Store.open(tmp_path / "s"), [0], batch_size=100, feature_format="i8", num_workers=workers, tensors="numpy"
+        )
+        source = batches.graph.open_source(batches.plan, threads=workers, prefetch=2, mode="near")
+        source.begin(0)
+        numbers = []
+        for _ in range(10):
+            try:
+                numbers.append(source.next().number)
+            except offpath.InvalidArgumentError as error:
+                assert "node 250" in str(error)
+                numbers.append("error")
+        assert numbers == [0, 1, "error", 3, 4, 5, 6, 7, 8, 9] and source.next() is None
+    assert store.num_nodes() == 1000
+
+
+CTRL_C = """
+import sys, time
+from offpath.graph import import_graph, sample_batches
+store = import_graph("rmat", sys.argv[1] + "/s", nodes=200_000, edges=4_000_000, dim=0)
+batches = sample_batches(store, [-1, -1, -1], batch_size=20_000, num_workers=int(sys.argv[2]), tensors="numpy")
+print("ready", flush=True)
+try:
+    while True:
+        for _ in batches:
+            pass
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("workers", [1])
+def test_ctrl_c_ends_a_wait_for_a_slow_batch_within_a_second(tmp_path, workers, environment):
+    process = subprocess.Popen(
+        [sys.executable, "-c", CTRL_C, str(tmp_path), str(workers)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert process.stdout.readline() == "interrupted\n"
+        # The wait looks for signals ten times a second; the rest is a busy machine.
+        assert time.monotonic() - began < 1.0
+        process.wait(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_ten_thousand_batches_leak_nothing(store):
+    psutil = pytest.importorskip("psutil")
+    pytest.importorskip("torch_geometric")
+    from offpath.graph import NeighborLoader
+
+    def memory():
+        gc.collect()
+        return psutil.Process().memory_info().rss
+
+    loader = NeighborLoader(store, [3, 2], input_nodes="train", batch_size=2, shuffle=True, num_workers=2)
+    raw = sample_batches(store, [3, 2], "train", batch_size=2, num_workers=2)
+
+    def run(batches):
+        done = 0
+        while done < batches:
+            for batch in loader:
+                batch.x, batch.edge_index
+                done += 1
+            for batch in raw:
+                batch.x, batch.row
+                done += 1
+
+    run(1000)
+    before = memory()
+    run(10_000)
+    # A batch that leaked would be 10 KB or more: 100 MB.
+    assert memory() - before < 16 << 20
