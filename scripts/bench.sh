@@ -25,7 +25,8 @@ shift
 case $name in
   codec) target=bench_codec program=$build/bench/codec/bench_codec ;;
   wire-tcp) target=bench_wire program=$build/bench/wire/bench_wire ;;
-  graph-*) target=offpath_python program=$root/bench/graph/${name#graph-}.py ;;
+  graph-pack) target=bench_graph_pack program=$root/bench/graph/pack.py ;;
+  graph-*) target= program=$root/bench/graph/${name#graph-}.py ;;
   *) program= ;;
 esac
 [ -n "$program" ] && grep -q "^$name " <<< "$names" || usage_error "no benchmark $name; the names are:

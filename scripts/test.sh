@@ -24,6 +24,8 @@ if [ -z "$shared" ] && [ -d "$root/../shared/data" ]; then
 fi
 if [ -n "$shared" ]; then
   export OFFPATH_SHARED=$shared
+elif [ -n "${OFFPATH_REQUIRE_SHARED:-}" ]; then
+  die "no ../shared, and OFFPATH_REQUIRE_SHARED says that its tests must run"
 else
   say "no ../shared: tests that compare with its data are skipped (--shared DIR names another place)"
 fi
