@@ -35,6 +35,7 @@ void AddGraphImport(CLI::App& graph);
 void AddGraphInfo(CLI::App& graph);
 void AddGraphServe(CLI::App& graph);
 void AddGraphTrain(CLI::App& graph);
+void AddGraphVerify(CLI::App& graph);
 void AddLaneList(CLI::App& lane);
 void AddLaneRun(CLI::App& lane);
 void AddReport(CLI::App& app);

@@ -23,6 +23,7 @@ void AddCommands(CLI::App& app) {
                              "offpath graph import wordnet wordnet.store");
   AddGraphImport(graph);
   AddGraphInfo(graph);
+  AddGraphVerify(graph);
   AddGraphServe(graph);
   AddGraphTrain(graph);
 

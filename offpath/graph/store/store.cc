@@ -5,8 +5,8 @@
 
 #include "offpath/base/error.h"
 #include "offpath/base/mapped_file.h"
-#include "offpath/base/npy.h"
 #include "offpath/graph/store/manifest.h"
+#include "offpath/graph/store/stored_array.h"
 
 namespace offpath::graph {
 namespace {
@@ -16,14 +16,6 @@ struct Names {
   std::span<const std::byte> bytes;
   std::string file;  // for messages
 };
-
-std::string ShapeText(const std::vector<uint64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  }
-  return text + "]";
-}
 
 [[noreturn]] void Fail(const std::string& path, std::string_view problem) {
   throw Error(ErrorCode::kCorruptData, path + " " + std::string(problem));
@@ -39,30 +31,10 @@ struct Store::State {
   std::vector<Names> names;  // [node type]
   std::vector<MappedFile> files;
 
-  // Maps a file, and checks that it is what the manifest says; returns its data.
   std::span<const std::byte> Map(const ManifestFile& entry) {
-    const std::string path = folder + "/" + entry.name;
-    MappedFile file(path);
-    if (file.bytes().size() != entry.bytes) {
-      Fail(path, "has " + std::to_string(file.bytes().size()) + " bytes where the manifest says " +
-                     std::to_string(entry.bytes));
-    }
-    const NpyView view = ParseNpy(file.bytes(), path);
-    if (view.header.type != entry.type) {
-      Fail(path, "has dtype " + std::string(NpyTypeName(view.header.type)) +
-                     " where the manifest says " + std::string(NpyTypeName(entry.type)));
-    }
-    if (view.header.shape != entry.shape) {
-      Fail(path, "has shape " + ShapeText(view.header.shape) + " where the manifest says " +
-                     ShapeText(entry.shape));
-    }
-    if (view.header.fortran_order) Fail(path, "is in Fortran order where C order is needed");
-    if (view.header.data_offset % view.header.item_bytes != 0) Fail(path, "is not aligned");
-    if (view.header.data_offset + view.data.size() != entry.bytes) {
-      Fail(path, "has bytes after its data");
-    }
-    files.push_back(std::move(file));
-    return view.data;
+    StoredArray array = MapStoredArray(folder, entry, AccessPattern::kRandom);
+    files.push_back(std::move(array.file));
+    return array.data;
   }
 
   template <typename T>
