@@ -7,7 +7,9 @@ is the larger of two times, both measured in this run:
 
 - the link's: the batches' bytes on the wire (the interface's counter, headers included) at the rate
   that a plain socket reaches over the same link, counted the same way;
-- the node's: the same node with the same quota over the same link with its shaping taken off.
+- the node's: the processor time that a batch takes it, over its share of a core, while the link's
+  shaping is off. (Its time by the clock is then the same but for what else the machine does, which
+  must not count as a limit; `node_alone_ms` gives it.)
 
 `near i8 1gbit`: the node has its core to itself, and the link is the slower by far. `near i8
 balanced`: the node's quota is set so that the two times are equal, where a pipeline that does not
@@ -111,6 +113,10 @@ class Client:
         process.wait()
 
 
+def node_time(result, quota):
+    return result["node_s"] / result["batches"] / (1 if quota is None else quota / 100)
+
+
 class Sample:
     """One repetition of one case; times are seconds a batch."""
 
@@ -119,9 +125,8 @@ class Sample:
         self.shaped, self.rate = shaped, rate
         self.seconds = shaped["seconds"] / batches
         self.link = shaped["wire_bytes"] / batches / rate
-        self.node = unshaped["seconds"] / batches
-        # For comparison: what the node used of its share, had it always had work.
-        self.node_processor = unshaped["node_s"] / batches / (1 if quota is None else quota / 100)
+        self.node = node_time(unshaped, quota)
+        self.node_alone = unshaped["seconds"] / batches
         self.fraction = max(self.link, self.node) / self.seconds
 
 
@@ -137,7 +142,7 @@ def sample(client, link, node):
     taken = Sample(rate, shaped, unshaped, node.quota)
     say(
         f"  {taken.seconds * 1e3:.1f} ms a batch, link {taken.link * 1e3:.1f}, node {taken.node * 1e3:.1f} "
-        f"(processor {taken.node_processor * 1e3:.1f}), {rate * 8 / 1e6:.0f} Mbit/s: {taken.fraction:.3f}"
+        f"(alone {taken.node_alone * 1e3:.1f}), {rate * 8 / 1e6:.0f} Mbit/s: {taken.fraction:.3f}"
     )
     return taken
 
@@ -145,13 +150,13 @@ def sample(client, link, node):
 def balanced_node(args, store, link, client, free):
     """A node with the quota that makes its time a batch the link's."""
     first = sample(client, link, free)
-    quota = 100 * first.node_processor / first.link
+    quota = 100 * first.node / first.link
     found = []  # (how far from a balance, quota)
     for _ in range(TRIES):
         node = Node(args, store, link, quota)
         with link.unshaped():
             taken = client.batches(node)
-        balance = taken["seconds"] / taken["batches"] / first.link
+        balance = node_time(taken, quota) / first.link
         say(f"quota {quota:.1f}%: the node's time is {balance:.2f} of the link's")
         if AIM[0] <= balance <= AIM[1]:
             return node
@@ -176,7 +181,7 @@ def line(case, samples, quota):
         "spread": [round(min(fractions), 4), round(max(fractions), 4)],
         "link_ms": round(middle.link * 1e3, 3),
         "node_ms": round(middle.node * 1e3, 3),
-        "node_processor_ms": round(middle.node_processor * 1e3, 3),
+        "node_alone_ms": round(middle.node_alone * 1e3, 3),
         "quota_percent": None if quota is None else round(quota, 2),
         "link_mbit_s": round(middle.rate * 8 / 1e6, 1),
         "wire_bytes": round(middle.shaped["wire_bytes"] / batches),
