@@ -272,7 +272,7 @@ void AddGraphImport(CLI::App& graph) {
   only(command->add_option("--threads", options->threads, "That generate (rmat; default: all)"),
        only_rmat);
   command->footer(
-      "Examples:\n  offpath graph import wordnet wordnet.store\n"
+      "Example:\n  offpath graph import wordnet wordnet.store\n"
       "  offpath graph import com-amazon.ungraph.txt.gz amazon.store --undirected\n"
       "  offpath graph import rmat rmat.store --nodes 100000 --edges 1000000");
   command->callback([options, format_options] { Run(*options, *format_options); });

@@ -18,9 +18,9 @@ class CpuCgroupTest : public testing::Test {
   // A process with a name that tries to confuse a reader of /proc/<pid>/stat.
   void AddProcess(int pid, int start_time) {
     std::string stat = std::to_string(pid) + " (odd) name (1 2) S";
-    for (int i = 1; i < 19; ++i) stat += " " + std::to_string(i);
+    for (int i = 1; i < 19; ++i) stat += ' ' + std::to_string(i);
     kernel_.proc["/proc/" + std::to_string(pid) + "/stat"] =
-        stat + " " + std::to_string(start_time) + " 99 100\n";
+        stat + ' ' + std::to_string(start_time) + " 99 100\n";
   }
   void StartIn(const std::string& folder) { kernel_.processes[folder].insert("77"); }
   std::unique_ptr<CpuCgroup> Enter() { return CpuCgroup::Enter(kernel_, kHalf, kPid, reason_); }

@@ -108,7 +108,9 @@ void StructurePacker::PackGroup(const SampledSubgraph& graph, size_t edge_type, 
     known += !is_new;
     next += is_new;
   }
-  std::memcpy(Grow(out, (count + 7) / 8), new_bits_.data(), (count + 7) / 8);
+  if (count != 0) {
+    std::memcpy(Grow(out, (count + 7) / 8), new_bits_.data(), (count + 7) / 8);
+  }
   AppendPacked(out, known_rows_.data(), known, WidthFor(next - 1));
   known_nodes_[src_type] = next;
   if (with_edge_ids) AppendFitted(out, edges.edge_ids.data() + first_edge, count);
