@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -283,6 +284,7 @@ class NodeProcess {
   NodeProcess(std::shared_ptr<const Store> store, const wire::TcpAddress& address) {
     pid_ = fork();
     if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that fails leaves no process
     MemoryNodeOptions options;
     options.listen = address;
     MemoryNode node(std::move(store), options);
