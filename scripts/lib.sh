@@ -32,9 +32,12 @@ step() {
   [ -t 2 ] && every=1
   printf '%-14s' "$name" >&2
   [ -t 2 ] || printf '\n' >&2
+  # A process group of its own, so that Ctrl-C ends all of it: a build would go on otherwise.
+  set -m
   "$@" > "$log" 2>&1 < /dev/null &
   command=$!
-  trap 'kill "$command" 2> /dev/null; exit 130' INT TERM
+  set +m
+  trap 'kill -- "-$command" 2> /dev/null; exit 130' INT TERM
   local waited=0
   while kill -0 "$command" 2> /dev/null; do
     sleep 0.2
