@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -281,15 +280,11 @@ TEST_F(MemoryNodeTest, AnotherStoreBehindTheSameAddressIsRefused) {
 // A node in a process of its own, so that it can be killed.
 class NodeProcess {
  public:
-  NodeProcess(std::shared_ptr<const Store> store, const wire::TcpAddress& address) {
+  NodeProcess(const std::string& store, const std::string& address) {
     pid_ = fork();
     if (pid_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that fails leaves no process
-    MemoryNodeOptions options;
-    options.listen = address;
-    MemoryNode node(std::move(store), options);
-    node.Start();
-    while (true) pause();
+    execl(OFFPATH_TEST_NODE, OFFPATH_TEST_NODE, store.c_str(), address.c_str(), nullptr);
+    _exit(127);
   }
   ~NodeProcess() { Kill(); }
   void Kill() {
@@ -304,10 +299,10 @@ class NodeProcess {
 };
 
 TEST_F(MemoryNodeTest, ANodeKilledAtAnyMomentCostsNoBatchAndChangesNone) {
-  wire::TcpAddress address;
+  std::string address;
   {
     MemoryNode node(store_, {});
-    address = wire::ParseTcpAddress(node.address());
+    address = node.address();
   }
   BatchPlan plan = Plan(codec::RowType::kI8);
   plan.batch_size = 8;
@@ -317,15 +312,14 @@ TEST_F(MemoryNodeTest, ANodeKilledAtAnyMomentCostsNoBatchAndChangesNone) {
   const int kills = wanted == nullptr ? 5 : std::atoi(wanted);
   std::mt19937_64 random(7);
   for (int k = 0; k < kills; ++k) {
-    auto node = std::make_unique<NodeProcess>(store_, address);
-    BatchStream stream(wire::FormatTcpAddress(address), plan,
-                       {.mode = k % 3 == 2 ? BatchMode::kRpc : BatchMode::kNear});
+    auto node = std::make_unique<NodeProcess>(folder_ / "store", address);
+    BatchStream stream(address, plan, {.mode = k % 3 == 2 ? BatchMode::kRpc : BatchMode::kNear});
     stream.Start(0, 0, stream.batches());
     const size_t killed_at = random() % expected.size();
     for (size_t b = 0; b < expected.size(); ++b) {
       if (b == killed_at) {
         node->Kill();
-        node = std::make_unique<NodeProcess>(store_, address);
+        node = std::make_unique<NodeProcess>(folder_ / "store", address);
       }
       const auto batch = stream.Next();
       ASSERT_NE(batch, nullptr);
