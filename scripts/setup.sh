@@ -8,7 +8,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 packages=(
-  g++ cmake ninja-build pkg-config python3 python3-dev python3-venv
+  ca-certificates g++ cmake ninja-build pkg-config python3 python3-dev python3-venv
   libhwy-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev zlib1g-dev libzip-dev libisal-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   iproute2 wordnet-base
