@@ -77,38 +77,4 @@ void NodeIndex::AddSeeds(std::span<const int64_t> seeds) {
   numbered_ = ids_->size();
 }
 
-void NodeIndex::Number(int64_t* nodes, size_t count) noexcept {
-  int64_t* ids = ids_->data();
-  auto next = static_cast<uint32_t>(ids_->size());
-  if (dense_) {
-    uint32_t* table = table_.data();
-    // Without a branch: nearly half the sources of a sampled batch are new, in no order that a
-    // predictor could learn.
-    for (size_t i = 0; i < count; ++i) {
-      const int64_t node = nodes[i];
-      const uint32_t entry = table[node];
-      const bool is_new = entry < base_;
-      const uint32_t number = is_new ? next : entry - base_;
-      ids[next] = node;
-      table[node] = base_ + number;
-      next += is_new;
-      nodes[i] = number;
-    }
-  } else {
-    for (size_t i = 0; i < count; ++i) {
-      const int64_t node = nodes[i];
-      // FindSlot reads ids_ by number only, and those below `next` are written.
-      uint32_t* slot = FindSlot(node);
-      const bool is_new = *slot < base_;
-      const uint32_t number = is_new ? next : *slot - base_;
-      ids[next] = node;
-      *slot = base_ + number;
-      next += is_new;
-      nodes[i] = number;
-    }
-  }
-  ids_->resize(next);
-  numbered_ = next;
-}
-
 }  // namespace offpath::graph

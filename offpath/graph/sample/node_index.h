@@ -37,10 +37,16 @@ class NodeIndex {
   // Makes room for `count` more nodes, so that Number() need not grow anything.
   void Reserve(size_t count);
   // Replaces each node id (0 <= id < num_nodes) by its number, new ones in order of appearance.
-  // Reserve() must have made room.
-  void Number(int64_t* nodes, size_t count) noexcept;
-  // Brings the entry of a node near.
-  void Prefetch(int64_t node) const noexcept {
+  // Reserve() must have made room. `ahead(i)` is called before the i-th is numbered: it prefetches
+  // for an earlier stage at the pace of this one.
+  template <typename Ahead>
+  void Number(int64_t* nodes, size_t count, Ahead&& ahead) noexcept;
+  void Number(int64_t* nodes, size_t count) noexcept {
+    Number(nodes, count, [](size_t) {});
+  }
+  // Brings the entry of a node near. Inlined by force: g++ takes a function that only prefetches
+  // for one without effect, and drops calls of it.
+  [[gnu::always_inline]] void Prefetch(int64_t node) const noexcept {
     __builtin_prefetch(table_.data() + (dense_ ? static_cast<size_t>(node) : Slot(node)), 1, 3);
   }
 
@@ -49,6 +55,21 @@ class NodeIndex {
  private:
   size_t Slot(int64_t node) const noexcept {
     return static_cast<size_t>((static_cast<uint64_t>(node) * 0x9E3779B97F4A7C15U) >> shift_);
+  }
+  // Numbers one node whose table entry is `entry`; `next` is the number of the next new one. Nearly
+  // half the sources of a batch are new, in no order that a predictor could learn, so there is no
+  // branch; compilers make one of a plain conditional, but not of a mask that they cannot see
+  // through.
+  static void NumberOne(int64_t& node, uint32_t& entry, uint32_t base, int64_t* ids,
+                        uint32_t& next) noexcept {
+    const uint32_t known = entry - base;
+    uint32_t is_new = entry < base ? 1 : 0;
+    asm("" : "+r"(is_new));
+    const uint32_t number = known ^ ((known ^ next) & (0 - is_new));
+    ids[next] = node;
+    entry = base + number;
+    next += is_new;
+    node = number;
   }
   void ClearTable(size_t entries);
   void Rehash(size_t slots);
@@ -61,5 +82,27 @@ class NodeIndex {
   Buffer<int64_t>* ids_ = nullptr;
   size_t numbered_ = 0;  // of this batch; ids_ may be gone by the next one
 };
+
+template <typename Ahead>
+inline void NodeIndex::Number(int64_t* nodes, size_t count, Ahead&& ahead) noexcept {
+  int64_t* ids = ids_->data();
+  uint32_t* table = table_.data();
+  const uint32_t base = base_;
+  auto next = static_cast<uint32_t>(ids_->size());
+  if (dense_) {
+    for (size_t i = 0; i < count; ++i) {
+      ahead(i);
+      NumberOne(nodes[i], table[nodes[i]], base, ids, next);
+    }
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      ahead(i);
+      // FindSlot reads ids by numbers below `next`, which are written.
+      NumberOne(nodes[i], *FindSlot(nodes[i]), base, ids, next);
+    }
+  }
+  ids_->resize(next);
+  numbered_ = next;
+}
 
 }  // namespace offpath::graph
