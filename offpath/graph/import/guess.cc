@@ -62,8 +62,7 @@ std::string FirstBytes(const std::string& path) {
   return head;
 }
 
-// Names in the zip's first local headers, without inflating anything: NumPy writes an archive's
-// small arrays first, but in whatever order, so the whole directory at the end is searched too.
+// Whether all names are in the archive's directory, which stands at its end.
 bool Mentions(const std::string& path, std::initializer_list<std::string_view> names) {
   constexpr std::streamoff kTail = 65536;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -89,7 +88,8 @@ SourceGuess GuessFile(const std::string& source) {
   }
   const std::string head = FirstBytes(source);
   if (head.starts_with("PK")) {
-    if (Mentions(source, {"indptr", "indices", "shape"})) {
+    if (Mentions(source, {"indptr", "indices", "shape"}) ||
+        Mentions(source, {"row", "col", "shape"})) {
       return {SourceFormat::kScipy, source, "", "a sparse matrix of SciPy"};
     }
     if (Mentions(source, {"edge_index"}) || Mentions(source, {"src", "dst"})) {

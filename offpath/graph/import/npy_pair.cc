@@ -155,6 +155,13 @@ void WriteEdgeFeatures(const NamedArray& array, uint64_t edges, StoreWriter& wri
   array.CheckIntact();
 }
 
+// A zip by its first bytes, whatever it is called.
+bool IsArchive(const std::string& path) {
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  return bytes.size() >= 2 && bytes[0] == std::byte{'P'} && bytes[1] == std::byte{'K'};
+}
+
 }  // namespace
 
 NpySource OpenNpySource(const std::string& path, uint64_t max_archive_bytes) {
@@ -166,7 +173,7 @@ NpySource OpenNpySource(const std::string& path, uint64_t max_archive_bytes) {
     };
     return Find(find, path);
   }
-  if (path.ends_with(".npz")) {
+  if (IsArchive(path)) {
     const auto arrays = OpenArchive(path, max_archive_bytes);
     const auto find = [&](std::string_view name) -> std::optional<NamedArray> {
       const auto found = arrays.find(std::string(name));
