@@ -16,6 +16,7 @@
 #include "python/core/arrays.h"
 #include "python/core/batch_handle.h"
 #include "python/core/graph_bindings.h"
+#include "python/core/interruptible.h"
 #include "python/core/store_handle.h"
 
 namespace nb = nanobind;
@@ -29,9 +30,6 @@ using graph::BatchStream;
 using graph::BatchStreamOptions;
 using graph::LocalSource;
 using graph::LocalSourceOptions;
-
-// How often a wait looks for Ctrl-C.
-constexpr std::chrono::milliseconds kSignalInterval{100};
 
 std::chrono::nanoseconds Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -123,9 +121,11 @@ void BindRemote(nb::module_& m) {
                                              .batch_timeout = Seconds(batch_timeout),
                                              .retry_timeout = Seconds(retry_timeout),
                                              .channel = {}};
+            auto stream = Interruptible([address, plan, options] {
+              return std::make_unique<BatchStream>(address, plan, options);
+            });
             new (self) StreamHolder;
-            const nb::gil_scoped_release released;
-            self->stream = std::make_unique<BatchStream>(address, plan, options);
+            self->stream = std::move(stream);
           },
           nb::arg("address"), nb::arg("plan"), nb::arg("mode") = "near", nb::arg("prefetch") = 4,
           nb::arg("connect_timeout") = 30.0, nb::arg("batch_timeout") = 60.0,
@@ -159,11 +159,8 @@ void BindRemote(nb::module_& m) {
 }
 
 nb::dict StoreInfoOf(const std::string& address, double timeout) {
-  graph::StoreInfo info;
-  {
-    const nb::gil_scoped_release released;
-    info = graph::FetchStoreInfo(address, Seconds(timeout));
-  }
+  const graph::StoreInfo info =
+      Interruptible([=] { return graph::FetchStoreInfo(address, Seconds(timeout)); });
   nb::list nodes;
   for (const graph::NodeTypeInfo& type : info.node_types) {
     nb::dict node;
@@ -200,11 +197,8 @@ void BindSources(nb::module_& m) {
   m.def(
       "fetch_split",
       [](const std::string& address, uint32_t node_type, const std::string& split, double timeout) {
-        std::vector<int64_t> nodes;
-        {
-          const nb::gil_scoped_release released;
-          nodes = graph::FetchSplit(address, node_type, split, Seconds(timeout));
-        }
+        std::vector<int64_t> nodes = Interruptible(
+            [=] { return graph::FetchSplit(address, node_type, split, Seconds(timeout)); });
         return ArrayOf(std::move(nodes));
       },
       nb::arg("address"), nb::arg("node_type"), nb::arg("split"), nb::arg("timeout") = 30.0);

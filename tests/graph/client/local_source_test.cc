@@ -1,0 +1,236 @@
+#include "offpath/graph/client/local_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "offpath/base/buffer.h"
+#include "offpath/base/error.h"
+#include "offpath/graph/store/store.h"
+#include "tests/graph/random_store.h"
+
+namespace offpath::graph {
+namespace {
+
+using std::chrono_literals::operator""s;
+using std::chrono_literals::operator""ms;
+using testing::HasSubstr;
+
+class LocalSourceTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new std::string(testing::TempDir() + "/local_source_test.store");
+    WriteRandomStore(*folder_);
+  }
+  static void TearDownTestSuite() {
+    std::filesystem::remove_all(*folder_);
+    delete folder_;
+    folder_ = nullptr;
+  }
+
+  void SetUp() override { store_ = Store::Open(*folder_); }
+
+  static BatchPlan Plan() {
+    BatchPlan plan;
+    plan.sample.fanouts = {{4, 3}, {3, 2}, {2, -1}};
+    plan.sample.seed = 5;
+    plan.split = "train";
+    plan.batch_size = 10;
+    plan.shuffle = true;
+    return plan;
+  }
+
+  std::unique_ptr<LocalSource> Source(size_t threads, size_t prefetch = 2,
+                                      const BatchPlan& plan = Plan()) const {
+    return std::make_unique<LocalSource>(
+        store_, plan, LocalSourceOptions{.threads = threads, .prefetch = prefetch});
+  }
+
+  static std::string* folder_;
+  std::shared_ptr<const Store> store_;
+};
+
+std::string* LocalSourceTest::folder_ = nullptr;
+
+template <typename T>
+void Append(const Buffer<T>& buffer, std::string& out) {
+  const uint64_t size = buffer.size();
+  out.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  out.append(reinterpret_cast<const char*>(buffer.data()), size * sizeof(T));
+}
+
+std::string BytesOf(const Batch& batch) {
+  std::string out = std::to_string(batch.number.epoch) + "/" + std::to_string(batch.number.batch);
+  for (const auto& nodes : batch.graph.nodes) {
+    Append(nodes.ids, out);
+    for (const int64_t count : nodes.hop_counts) out += std::to_string(count) + " ";
+  }
+  for (const auto& edges : batch.graph.edges) {
+    Append(edges.row, out);
+    Append(edges.col, out);
+    Append(edges.edge_ids, out);
+    for (const int64_t count : edges.hop_counts) out += std::to_string(count) + " ";
+  }
+  for (const FeatureRows& rows : batch.features) Append(rows.values, out);
+  for (const Buffer<int64_t>& labels : batch.labels) Append(labels, out);
+  return out;
+}
+
+std::vector<std::string> Epoch(LocalSource& source, uint64_t epoch, uint64_t first = 0) {
+  std::vector<std::string> batches;
+  source.Begin(epoch, first);
+  while (const auto batch = source.Next(Deadline::After(60s))) batches.push_back(BytesOf(*batch));
+  return batches;
+}
+
+TEST_F(LocalSourceTest, BatchesAreTheSameBytesForAnyNumberOfThreads) {
+  const auto alone = Source(0);
+  const std::vector<std::string> expected = Epoch(*alone, 3);
+  ASSERT_EQ(expected.size(), alone->batches());
+  ASSERT_GT(expected.size(), 5U);
+  for (const size_t threads : {1, 2, 8}) {
+    for (const size_t prefetch : {1, 3}) {
+      EXPECT_EQ(Epoch(*Source(threads, prefetch), 3), expected) << threads << " " << prefetch;
+    }
+  }
+}
+
+TEST_F(LocalSourceTest, AnEpochCanBeginAnywhereAndBeLeftAnywhere) {
+  const auto source = Source(2);
+  const std::vector<std::string> whole = Epoch(*source, 1);
+  for (uint64_t first = 0; first <= whole.size(); ++first) {
+    source->Begin(7, 0);
+    for (uint64_t i = 0; i < first % 4; ++i) source->Next(Deadline::After(60s));
+    EXPECT_EQ(
+        Epoch(*source, 1, first),
+        std::vector<std::string>(whole.begin() + static_cast<std::ptrdiff_t>(first), whole.end()));
+  }
+  EXPECT_EQ(source->Next(Deadline::After(60s)), nullptr);
+}
+
+TEST_F(LocalSourceTest, FeaturesAndLabelsAreTheStoresRows) {
+  const auto source = Source(1);
+  source->Begin(0);
+  const auto batch = source->Next(Deadline::After(60s));
+  const NodeType& papers = store_->node_types()[0];
+  const Buffer<int64_t>& ids = batch->graph.nodes[0].ids;
+  const auto dim = static_cast<size_t>(papers.features.dim);
+  ASSERT_EQ(batch->features[0].values.size(), ids.size() * dim);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(batch->labels[0][i], papers.labels[static_cast<size_t>(ids[i])]);
+    EXPECT_EQ(
+        std::memcmp(batch->features[0].values.data() + i * dim,
+                    papers.features.data + static_cast<size_t>(ids[i]) * dim, dim * sizeof(float)),
+        0);
+  }
+  EXPECT_EQ(batch->features[1].dim, 0);  // a type without features, and without labels
+  EXPECT_TRUE(batch->labels[1].empty());
+}
+
+TEST_F(LocalSourceTest, QuantizedFeaturesAreWhatTheCodecGivesBack) {
+  BatchPlan plan = Plan();
+  plan.features.type = codec::RowType::kI8;
+  plan.batch_size = 100;  // more rows than are encoded at a time
+  const auto source = Source(1, 1, plan);
+  source->Begin(0);
+  const auto batch = source->Next(Deadline::After(60s));
+  const FeatureView& table = store_->node_types()[0].features;
+  const auto dim = static_cast<size_t>(table.dim);
+  const Buffer<int64_t>& ids = batch->graph.nodes[0].ids;
+  std::vector<std::byte> encoded(codec::EncodedRowBytes(plan.features, dim));
+  std::vector<float> expected(dim);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    codec::EncodeRows(plan.features,
+                      {.table = table.data, .stride = dim, .dim = dim, .ids = &ids[i], .rows = 1},
+                      encoded.data());
+    codec::DecodeRows(plan.features, encoded.data(), 1, dim, expected.data(), dim);
+    ASSERT_EQ(std::memcmp(expected.data(), batch->features[0].values.data() + i * dim,
+                          dim * sizeof(float)),
+              0);
+  }
+}
+
+TEST_F(LocalSourceTest, WhatThePlanLeavesOutIsEmpty) {
+  BatchPlan plan = Plan();
+  plan.with_features = plan.with_labels = plan.with_edge_ids = false;
+  const auto source = Source(0, 1, plan);
+  source->Begin(0);
+  const auto batch = source->Next(Deadline::After(60s));
+  EXPECT_EQ(batch->features[0].dim, 0);
+  EXPECT_TRUE(batch->labels[0].empty());
+  EXPECT_TRUE(batch->graph.edges[0].edge_ids.empty());
+  EXPECT_FALSE(batch->graph.edges[0].row.empty());
+}
+
+TEST_F(LocalSourceTest, SteadyStateAllocatesNoBuffers) {
+  const auto source = Source(2, 2);
+  for (uint64_t epoch = 0; epoch < 20; ++epoch) Epoch(*source, epoch);
+  const size_t before = BufferAllocations();
+  for (int i = 0; i < 5; ++i) Epoch(*source, 3);
+  EXPECT_EQ(BufferAllocations(), before);
+}
+
+TEST_F(LocalSourceTest, BatchesOutliveTheSource) {
+  auto source = Source(2);
+  source->Begin(0);
+  const auto batch = source->Next(Deadline::After(60s));
+  const std::string bytes = BytesOf(*batch);
+  source.reset();
+  EXPECT_EQ(BytesOf(*batch), bytes);
+}
+
+TEST_F(LocalSourceTest, EndsInTheMiddleOfAnything) {
+  for (int i = 0; i < 50; ++i) {
+    const auto source = Source(3, 2);
+    if (i % 3 != 0) source->Begin(0);
+    if (i % 3 == 2) source->Next(Deadline::After(60s));
+  }
+}
+
+TEST_F(LocalSourceTest, BeforeAnEpochIsBegunThereIsNothing) {
+  EXPECT_EQ(Source(0)->Next(Deadline::After(1s)), nullptr);
+  EXPECT_EQ(Source(1)->Next(Deadline::After(1s)), nullptr);
+}
+
+TEST_F(LocalSourceTest, ADeadlineThatPassesNamesTheBatchAndLosesNothing) {
+  BatchPlan plan = Plan();
+  plan.sample.fanouts = {{-1, -1, -1}, {-1, -1, -1}, {-1, -1, -1}};
+  plan.batch_size = 150;
+  const auto source = Source(1, 1, plan);
+  const std::vector<std::string> expected = Epoch(*source, 0);
+  source->Begin(0);
+  size_t taken = 0;
+  while (taken < expected.size()) {
+    try {
+      const auto batch = source->Next(Deadline::After(0s));
+      ASSERT_NE(batch, nullptr);
+      EXPECT_EQ(BytesOf(*batch), expected[taken++]);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kTimeout);
+      EXPECT_THAT(error.what(), HasSubstr("batch " + std::to_string(taken)));
+      source->Ready(5ms);
+    }
+  }
+}
+
+TEST_F(LocalSourceTest, PlansThatDoNotFitAreNamed) {
+  BatchPlan plan = Plan();
+  plan.split = "dev";
+  EXPECT_THROW(Source(1, 1, plan), Error);
+  plan = Plan();
+  plan.sample.fanouts.pop_back();
+  EXPECT_THROW(Source(1, 1, plan), Error);
+  plan = Plan();
+  plan.nodes = {0, 400};
+  EXPECT_THROW(Source(1, 1, plan), Error);
+}
+
+}  // namespace
+}  // namespace offpath::graph
