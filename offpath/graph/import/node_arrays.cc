@@ -35,7 +35,7 @@ void Convert(const std::byte* from, std::span<Out> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     T value;
     std::memcpy(&value, from + i * sizeof(T), sizeof(T));
-    out[i] = static_cast<Out>(value);
+    out[i] = static_cast<Out>(value);  // NOLINT(bugprone-signed-char-misuse): i8 are numbers
   }
 }
 
