@@ -6,17 +6,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include "offpath/base/bytes.h"
 #include "offpath/base/error.h"
 #include "offpath/base/npy.h"
 #include "offpath/base/staged_folder.h"
 #include "offpath/base/thread_pool.h"
 #include "offpath/graph/store/edge_sorter.h"
+#include "offpath/graph/store/feature_column.h"
 #include "offpath/graph/store/manifest.h"
 #include "offpath/graph/store/utf8.h"
 
@@ -36,58 +35,6 @@ void CheckCount(const std::string& what, size_t given, int64_t count) {
             std::to_string(count) + " nodes");
   }
 }
-
-// Rows of features that come in pieces.
-struct FeatureColumn {
-  std::unique_ptr<NpyWriter> writer;
-  int64_t dim = 0;
-  int64_t rows = 0;
-
-  void Append(const std::string& path, const std::string& what, std::span<const float> values,
-              int64_t wanted_dim) {
-    if (wanted_dim < 1 || wanted_dim > kMaxDim) {
-      Invalid("features of " + what + ": dim is " + std::to_string(wanted_dim) +
-              "; 1 to 16777216 can be stored");
-    }
-    if (writer != nullptr && wanted_dim != dim) {
-      Invalid("features of " + what + ": rows of " + std::to_string(wanted_dim) +
-              " values come after rows of " + std::to_string(dim));
-    }
-    const auto width = static_cast<size_t>(wanted_dim);
-    if (values.size() % width != 0) {
-      Invalid("features of " + what + ": " + std::to_string(values.size()) +
-              " values are no whole number of rows of " + std::to_string(wanted_dim));
-    }
-    CheckFinite(what, values, width);
-    if (writer == nullptr) {
-      dim = wanted_dim;
-      writer = std::make_unique<NpyWriter>(path, NpyType::kF32, std::vector<uint64_t>{0, width});
-    }
-    writer->WriteValues(values);
-    rows += static_cast<int64_t>(values.size() / width);
-  }
-
- private:
-  void CheckFinite(const std::string& what, std::span<const float> values, size_t width) const {
-    // x - x is 0 for a finite x and NaN for the others, and the sum keeps a NaN: one test for all,
-    // which the compiler can vectorise over independent sums.
-    constexpr size_t kLanes = 16;
-    float sums[kLanes] = {};
-    size_t i = 0;
-    for (; i + kLanes <= values.size(); i += kLanes) {
-      for (size_t lane = 0; lane < kLanes; ++lane) {
-        sums[lane] += values[i + lane] - values[i + lane];
-      }
-    }
-    for (; i < values.size(); ++i) sums[0] += values[i] - values[i];
-    if (std::accumulate(std::begin(sums), std::end(sums), 0.0F) == 0) return;
-    const auto bad = std::find_if(values.begin(), values.end(),
-                                  [](float value) { return !std::isfinite(value); });
-    const auto row = rows + (bad - values.begin()) / static_cast<ptrdiff_t>(width);
-    Invalid("features of " + what + ": row " + std::to_string(row) + " holds " +
-            std::to_string(*bad) + "; replace NaN and infinity before the import");
-  }
-};
 
 struct NodeState {
   ManifestNodeType entry;
@@ -183,20 +130,20 @@ struct StoreWriter::State {
 
   void FinishNodeType(size_t type) {
     NodeState& node = nodes[type];
-    if (node.features.writer == nullptr) return;
-    if (node.features.rows != node.entry.count) {
-      Invalid("features of '" + node.entry.name + "' have " + std::to_string(node.features.rows) +
+    if (node.features.empty()) return;
+    if (node.features.rows() != node.entry.count) {
+      Invalid("features of '" + node.entry.name + "' have " + std::to_string(node.features.rows()) +
               " rows where the type has " + std::to_string(node.entry.count) + " nodes");
     }
-    node.entry.features = Close(*node.features.writer, NodeFile(type, "features"), NpyType::kF32);
+    node.entry.features = node.features.Finish(NodeFile(type, "features"));
   }
 
   void FinishEdgeType(size_t type, uint64_t before, uint64_t total) {
     EdgeState& edge = edges[type];
     const bool keep_ids = edge.options.order == EdgeOrder::kKeepIds;
     const int64_t input_edges = edge.sorter->input_edges();
-    if (edge.features.writer != nullptr && edge.features.rows != input_edges) {
-      Invalid("features of " + edge.name + " have " + std::to_string(edge.features.rows) +
+    if (!edge.features.empty() && edge.features.rows() != input_edges) {
+      Invalid("features of " + edge.name + " have " + std::to_string(edge.features.rows()) +
               " rows where " + std::to_string(input_edges) + " edges came in");
     }
     EdgeOutput output({.folder = folder.path(),
@@ -212,8 +159,8 @@ struct StoreWriter::State {
     });
     edge.sorter.reset();
     output.Finish(edge.entry);
-    if (edge.features.writer != nullptr) {
-      edge.entry.features = Close(*edge.features.writer, EdgeFile(type, "features"), NpyType::kF32);
+    if (!edge.features.empty()) {
+      edge.entry.features = edge.features.Finish(EdgeFile(type, "features"));
     }
   }
 };
