@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "offpath/base/buffer.h"
 #include "offpath/base/error.h"
 #include "offpath/graph/store/store.h"
+#include "tests/base/temp_folder.h"
 #include "tests/graph/random_store.h"
 
 namespace offpath::graph {
@@ -25,17 +25,10 @@ using testing::HasSubstr;
 
 class LocalSourceTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new std::string(testing::TempDir() + "/local_source_test.store");
-    WriteRandomStore(*folder_);
+  LocalSourceTest() {
+    WriteRandomStore(folder_ / "store");
+    store_ = Store::Open(folder_ / "store");
   }
-  static void TearDownTestSuite() {
-    std::filesystem::remove_all(*folder_);
-    delete folder_;
-    folder_ = nullptr;
-  }
-
-  void SetUp() override { store_ = Store::Open(*folder_); }
 
   static BatchPlan Plan() {
     BatchPlan plan;
@@ -53,11 +46,10 @@ class LocalSourceTest : public testing::Test {
         store_, plan, LocalSourceOptions{.threads = threads, .prefetch = prefetch});
   }
 
-  static std::string* folder_;
+  // Of this test alone: ctest runs each in a process of its own, side by side.
+  TempFolder folder_;
   std::shared_ptr<const Store> store_;
 };
-
-std::string* LocalSourceTest::folder_ = nullptr;
 
 template <typename T>
 void Append(const Buffer<T>& buffer, std::string& out) {
