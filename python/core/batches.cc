@@ -15,6 +15,7 @@
 #include "python/core/arrays.h"
 #include "python/core/batch_handle.h"
 #include "python/core/graph_bindings.h"
+#include "python/core/recycled.h"
 
 namespace nb = nanobind;
 
@@ -49,14 +50,11 @@ Array<int64_t> EdgeField(nb::handle self, size_t t) {
 Array<int64_t> EdgeIndex(const BatchHandle& self, size_t t) {
   const auto& edges = EdgesAt(self, t);
   const size_t count = edges.row.size();
-  auto both = std::make_unique<Buffer<int64_t>>(2 * count);
+  const auto [owner, data] = RecycledBuffers::Take(2 * count);
   if (count != 0) {
-    std::memcpy(both->data(), edges.row.data(), count * sizeof(int64_t));
-    std::memcpy(both->data() + count, edges.col.data(), count * sizeof(int64_t));
+    std::memcpy(data, edges.row.data(), count * sizeof(int64_t));
+    std::memcpy(data + count, edges.col.data(), count * sizeof(int64_t));
   }
-  int64_t* data = both->data();
-  const nb::capsule owner(both.release(),
-                          [](void* p) noexcept { delete static_cast<Buffer<int64_t>*>(p); });
   return ViewOf(data, {2, count}, owner);
 }
 

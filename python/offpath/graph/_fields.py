@@ -66,7 +66,7 @@ class StoreFields:
         if labels is not None:
             out.y = _tensor(labels)
         for name, mask in self._masks[t].items():
-            out[name] = mask[n_id]
+            out[name] = mask.index_select(0, n_id)
         out.n_id = n_id
         out.num_nodes = n_id.numel()
         out.batch = None
