@@ -1,5 +1,6 @@
 // Sampling alone, from C++: batches and edges a second of one thread over a graph in .npy files,
-// beside what the same thread reaches in random cache lines of the same arrays.
+// and the fraction of the rate at which the same thread reads as many random places of the same
+// arrays.
 //
 // Usage: bench_graph_sample_hops INDPTR.npy INDICES.npy SEEDS.npy [BATCHES]
 #include <time.h>
@@ -12,6 +13,7 @@
 
 #include "offpath/base/npy.h"
 #include "offpath/base/random.h"
+#include "offpath/graph/sample/node_index.h"
 #include "offpath/graph/sample/sampler.h"
 
 namespace {
@@ -23,19 +25,27 @@ double Now() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Random cache lines a second: independent loads, as many in flight as the core can have.
-double RandomLines(const offpath::graph::CscView& csc) {
-  const auto* base = static_cast<const char*>(csc.indices.data);
-  const uint64_t lines = csc.indices.size * (csc.indices.narrow ? 4 : 8) / 64;
-  constexpr uint64_t kLoads = 2'000'000;
+// What a batch must touch at random: a place of indptr for every node, of indices for every edge,
+// and of a numbering table for every edge. Seconds that this takes by itself, with independent
+// loads, as many in flight as the core can have.
+double LimitSeconds(const offpath::graph::CscView& csc, const offpath::Buffer<uint32_t>& table,
+                    size_t nodes, size_t edges) {
+  using offpath::Below;
+  using offpath::Draw;
+  const auto* indices = static_cast<const char*>(csc.indices.data);
+  const uint64_t width = csc.indices.narrow ? 4 : 8;
   uint64_t sum = 0;
   const double start = Now();
-  for (uint64_t i = 0; i < kLoads; ++i) {
-    sum += static_cast<uint64_t>(base[offpath::Below(offpath::Draw(7, i), lines) * 64]);
+  for (uint64_t i = 0; i < nodes; ++i) {
+    sum += static_cast<uint64_t>(csc.indptr[Below(Draw(1, i), static_cast<uint64_t>(csc.num_dst))]);
   }
+  for (uint64_t i = 0; i < edges; ++i) {
+    sum += static_cast<uint64_t>(indices[Below(Draw(2, i), csc.indices.size) * width]);
+  }
+  for (uint64_t i = 0; i < edges; ++i) sum += table[Below(Draw(3, i), table.size())];
   const double seconds = Now() - start;
   if (sum == 1) std::puts("");
-  return kLoads / seconds;
+  return seconds;
 }
 
 }  // namespace
@@ -61,7 +71,10 @@ int main(int argc, char** argv) {
   NeighborSampler sampler(graph, {{{15, 10, 5}}, false, 1});
   const auto ids = seeds.As<int64_t>();
   SampledSubgraph out;
-  std::vector<double> rates, edge_rates;
+  Buffer<uint32_t> table(
+      std::min(static_cast<size_t>(csc.num_dst), static_cast<size_t>(NodeIndex::kDenseNodes)));
+  std::fill(table.begin(), table.end(), 0U);
+  std::vector<double> rates, fractions;
   size_t next = 0;
   for (int rep = 0; rep < 7; ++rep) {
     size_t edges = 0, nodes = 0;
@@ -74,15 +87,18 @@ int main(int argc, char** argv) {
     }
     const double seconds = Now() - start;
     rates.push_back(static_cast<double>(batches) / seconds);
-    edge_rates.push_back(static_cast<double>(edges) / seconds / 1e6);
+    const auto each = static_cast<double>(batches);
+    fractions.push_back(LimitSeconds(csc, table, nodes, edges) / seconds);
     std::printf(
-        "%.1f batches/s %.1f Medges/s, %.1fk nodes %.1fk edges a batch; %.0f M random lines/s\n",
-        rates.back(), edge_rates.back(),
-        static_cast<double>(nodes) / 1e3 / static_cast<double>(batches),
-        static_cast<double>(edges) / 1e3 / static_cast<double>(batches), RandomLines(csc) / 1e6);
+        "%.1f batches/s %.1f Medges/s, %.1fk nodes %.1fk edges a batch; %.2f of the limit\n",
+        rates.back(), static_cast<double>(edges) / seconds / 1e6,
+        static_cast<double>(nodes) / 1e3 / each, static_cast<double>(edges) / 1e3 / each,
+        fractions.back());
   }
   std::sort(rates.begin(), rates.end());
-  std::printf("median %.1f batches/s; numbering tables %zu bytes\n", rates[3],
-              sampler.table_bytes());
+  std::sort(fractions.begin(), fractions.end());
+  std::printf(
+      "median %.1f batches/s, %.2f of the random-access limit; numbering tables %zu bytes\n",
+      rates[3], fractions[3], sampler.table_bytes());
   return 0;
 }
