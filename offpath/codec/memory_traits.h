@@ -15,11 +15,11 @@ inline constexpr size_t kStreamThreshold = size_t{16} << 20;
 
 // Rows that are gathered at random are handled in groups that fit the L1 cache, with two groups in
 // flight: while one group is handled, first the first lines of the group after next are prefetched
-// in one burst, so that its page walks overlap, and then, between the rows, the other lines. Rows
-// of 512 B out of 512 MiB in 4 KiB pages, 56,000 of them, gathered past the caches: 5.0 ms, with
-// all lines of a row prefetched at once 6.1 ms, without prefetch 7.6 ms; gathered and encoded to
-// i8: 4.3, 5.5 and 9 ms. Groups of 8 and 32 rows, and longer distances, are slower by a tenth (AMD
-// Zen 4, virtual machine, minimum of 41).
+// in one burst, so that their page walks overlap, and then, between the rows, the other lines.
+// 56,000 rows of 512 B out of 512 MiB in 4 KiB pages (AMD Zen 4, virtual machine, minimum of 41):
+// gathered past the caches 4.9 ms, with all lines of a row prefetched at once 6.1 ms, without
+// prefetch 7.6 ms; gathered and encoded to i8 5.9, 8.0 and 13 ms. Groups of 8 and 32 rows, and
+// longer distances, are slower by a tenth.
 constexpr size_t GroupRows(size_t row_bytes) noexcept {
   constexpr size_t kGroupBytes = 8192;
   constexpr size_t kMaxRows = 16;

@@ -24,18 +24,32 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr size_t kChunk = 1024;  // columns whose codes are unpacked at a time, a multiple of 16
 
 // out[i] = convert(in[i]) for n elements of type T, in whole vectors; the last one overlaps the one
-// before it, or where there is none, is padded.
-template <class T, class Convert>
+// before it, or where there is none, is padded. Unrolled: rows are short.
+// kPast: out is aligned and n a multiple of 16, stores go past the caches.
+template <bool kPast, class T, class Convert>
 HWY_INLINE void ConvertAll(const T* in, size_t n, const Convert& convert, float* out) {
   const FloatTag df;
   const hn::Rebind<T, FloatTag> d;
   const size_t lanes = hn::Lanes(df);
+  const auto whole = [&](size_t at) HWY_ATTR {
+    const auto converted = convert(hn::LoadU(d, in + at));
+    if constexpr (kPast) {
+      hn::Stream(converted, df, out + at);
+    } else {
+      hn::StoreU(converted, df, out + at);
+    }
+  };
   size_t at = 0;
-  for (; at + lanes <= n; at += lanes) hn::StoreU(convert(hn::LoadU(d, in + at)), df, out + at);
+  for (; at + 4 * lanes <= n; at += 4 * lanes) {
+    whole(at);
+    whole(at + lanes);
+    whole(at + 2 * lanes);
+    whole(at + 3 * lanes);
+  }
+  for (; at + lanes <= n; at += lanes) whole(at);
   if (at == n) return;
   if (n >= lanes) {
-    at = n - lanes;
-    hn::StoreU(convert(hn::LoadU(d, in + at)), df, out + at);
+    whole(n - lanes);
   } else {
     HWY_ALIGN T padded[16] = {};
     HWY_ALIGN float converted[16];
@@ -45,11 +59,12 @@ HWY_INLINE void ConvertAll(const T* in, size_t n, const Convert& convert, float*
   }
 }
 
+template <bool kPast>
 HWY_INLINE void DecodeI8(const int8_t* codes, size_t n, float scale, float* out) {
   const FloatTag df;
   const hn::RebindToSigned<FloatTag> di;
   const auto factor = hn::Set(df, scale);
-  ConvertAll(
+  ConvertAll<kPast>(
       codes, n,
       [&](auto v) HWY_ATTR { return hn::Mul(hn::ConvertTo(df, hn::PromoteTo(di, v)), factor); },
       out);
@@ -103,15 +118,15 @@ HWY_INLINE void UnpackCodes(const uint8_t* in, size_t bytes, int8_t* codes) {
   }
 }
 
-template <RowType kType>
+template <RowType kType, bool kPast>
 HWY_INLINE void DecodeRow(const std::byte* in, const RowLayout& layout, float* out) {
   const auto* elements = reinterpret_cast<const uint8_t*>(in) + layout.scale_bytes;
   if constexpr (kType == RowType::kF16) {
-    ConvertAll(
+    ConvertAll<kPast>(
         reinterpret_cast<const uint16_t*>(elements), layout.dim,
         [](HalfVec v) HWY_ATTR { return F32FromF16(v); }, out);
   } else if constexpr (kType == RowType::kBF16) {
-    ConvertAll(
+    ConvertAll<kPast>(
         reinterpret_cast<const uint16_t*>(elements), layout.dim,
         [](HalfVec v) HWY_ATTR { return F32FromBF16(v); }, out);
   } else {
@@ -125,11 +140,11 @@ HWY_INLINE void DecodeRow(const std::byte* in, const RowLayout& layout, float* o
       for (size_t at = first; at < end; at += kChunk) {
         const size_t n = std::min(kChunk, end - at);
         if constexpr (kBits == 8) {
-          DecodeI8(reinterpret_cast<const int8_t*>(elements) + at, n, scale, out + at);
+          DecodeI8<kPast>(reinterpret_cast<const int8_t*>(elements) + at, n, scale, out + at);
         } else {
           constexpr size_t kPerByte = 8 / kBits;
           UnpackCodes<kBits>(elements + at / kPerByte, (n + kPerByte - 1) / kPerByte, staged);
-          DecodeI8(staged, n, scale, out + at);
+          DecodeI8<kPast>(staged, n, scale, out + at);
         }
       }
     }
@@ -139,27 +154,31 @@ HWY_INLINE void DecodeRow(const std::byte* in, const RowLayout& layout, float* o
 template <RowType kType>
 void DecodeAll(const RowLayout& layout, const std::byte* in, size_t rows, float* out,
                size_t stride) {
-  constexpr size_t kAheadBytes = 1024;
+  constexpr size_t kAheadBytes = 2048;
   const size_t total = rows * layout.row_bytes;
   const size_t float_bytes = layout.dim * sizeof(float);
-  const auto decode = [&](size_t i, float* to) HWY_ATTR {
+  size_t fetched = kAheadBytes;  // each line once, whatever the rows' length
+  const auto decode = [&]<bool kPast>(size_t i, float* to) HWY_ATTR {
     const size_t begin = i * layout.row_bytes;
-    for (size_t at = begin; at < begin + layout.row_bytes && at + kAheadBytes < total;
-         at += kCacheLine) {
-      __builtin_prefetch(in + at + kAheadBytes, 0, 3);
-    }
-    DecodeRow<kType>(in + begin, layout, to);
+    const size_t fetch_to = std::min(total, begin + layout.row_bytes + kAheadBytes);
+    for (; fetched < fetch_to; fetched += kCacheLine) __builtin_prefetch(in + fetched, 0, 3);
+    DecodeRow<kType, kPast>(in + begin, layout, to);
   };
-  if (stride == layout.dim && rows * float_bytes >= kStreamThreshold &&
-      float_bytes <= StreamWriter::kMaxPiece) {
+  const bool past_caches = stride == layout.dim && rows * float_bytes >= kStreamThreshold;
+  const bool whole_lines =
+      float_bytes % kCacheLine == 0 && reinterpret_cast<uintptr_t>(out) % kCacheLine == 0;
+  if (past_caches && whole_lines) {
+    for (size_t i = 0; i < rows; ++i) decode.template operator()<true>(i, out + i * stride);
+    hwy::FlushStream();
+  } else if (past_caches && float_bytes <= StreamWriter::kMaxPiece) {
     StreamWriter writer(reinterpret_cast<std::byte*>(out));
     for (size_t i = 0; i < rows; ++i) {
-      decode(i, reinterpret_cast<float*>(writer.next()));
+      decode.template operator()<false>(i, reinterpret_cast<float*>(writer.next()));
       writer.Advance(float_bytes);
     }
     writer.Finish();
   } else {
-    for (size_t i = 0; i < rows; ++i) decode(i, out + i * stride);
+    for (size_t i = 0; i < rows; ++i) decode.template operator()<false>(i, out + i * stride);
   }
 }
 

@@ -33,16 +33,25 @@ using CodeTag = hn::Rebind<uint8_t, FloatTag>;
 // Columns whose codes are staged before they are packed to nibbles or pairs of bits.
 constexpr size_t kChunk = 1024;
 
-// Calls body(x + at, at) for positions that cover [0, n) with whole vectors; the last overlaps the
-// one before it, which writes the same values again. Fewer than a vector: a copy padded with zeros.
+// Calls body(vector, at, count) for positions that cover [0, n) with whole vectors; the last
+// overlaps the one before it, which writes the same values again. Fewer than a vector: a copy
+// padded with zeros. Unrolled: rows are short, and the loop was a third of an i8 row's time in the
+// cache.
 template <class Body>
 HWY_INLINE void ForVectors(const float* x, size_t n, const Body& body) {
   const size_t lanes = hn::Lanes(FloatTag());
+  const auto whole = [&](size_t at) HWY_ATTR { body(hn::LoadU(FloatTag(), x + at), at, lanes); };
   size_t at = 0;
-  for (; at + lanes <= n; at += lanes) body(hn::LoadU(FloatTag(), x + at), at, lanes);
+  for (; at + 4 * lanes <= n; at += 4 * lanes) {
+    whole(at);
+    whole(at + lanes);
+    whole(at + 2 * lanes);
+    whole(at + 3 * lanes);
+  }
+  for (; at + lanes <= n; at += lanes) whole(at);
   if (at == n) return;
   if (n >= lanes) {
-    body(hn::LoadU(FloatTag(), x + n - lanes), n - lanes, lanes);
+    whole(n - lanes);
   } else {
     HWY_ALIGN float padded[16] = {};
     std::memcpy(padded, x, n * sizeof(float));

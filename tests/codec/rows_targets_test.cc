@@ -202,43 +202,52 @@ TEST(RowTargets, HalvesRoundAsTheReferenceDoesAroundEveryValueAndMidpoint) {
   }
 }
 
-// Beyond kStreamThreshold another path stores the rows; one target is enough to hold its bytes to
-// those of small calls, the others share it.
-TEST(RowTargets, LargeOutputsHoldTheSameBytesAsSmallOnes) {
-  const size_t dim = 100;
+// Beyond kStreamThreshold other paths store the rows: through a buffer, or straight where rows are
+// whole aligned lines. `offset` is the output's, in elements from a line's start.
+void CheckLargeOutputs(RowType type, size_t dim, size_t offset) {
+  SCOPED_TRACE(std::string(RowTypeName(type)) + " dim " + std::to_string(dim));
+  constexpr size_t kLine = 64;
+  const RowFormat format = {.type = type};
+  const size_t row_bytes = EncodedRowBytes(format, dim);
+  const size_t count = kStreamThreshold / row_bytes + 3;
   const std::vector<float> table = Table(64, dim);
-  for (const RowType type : {RowType::kF32, RowType::kI4}) {
-    const RowFormat format = {.type = type};
-    const size_t row_bytes = EncodedRowBytes(format, dim);
-    const size_t count = kStreamThreshold / row_bytes + 3;
-    std::vector<int64_t> ids(count);
-    for (size_t i = 0; i < count; ++i) ids[i] = static_cast<int64_t>(Draw(5, i) % 64);
-    std::vector<std::byte> small(64 * row_bytes);
-    EncodeInput in = {.table = table.data(), .stride = dim, .dim = dim, .rows = 64};
-    EncodeRows(format, in, small.data());
-    in.ids = ids.data();
-    in.rows = count;
-    std::vector<std::byte> large(count * row_bytes + 4, kCanary);
-    EncodeRows(format, in, large.data() + 3);
-    EXPECT_EQ(large[2], kCanary);
-    EXPECT_EQ(large.back(), kCanary);
-    for (size_t i = 0; i < count; ++i) {
-      ASSERT_TRUE(SameBytes(large.data() + 3 + i * row_bytes,
-                            small.data() + static_cast<size_t>(ids[i]) * row_bytes, row_bytes))
-          << "row " << i;
-    }
-    const size_t few = kStreamThreshold / (dim * 4) + 2;
-    const std::vector<float> expected = ReferenceDecode(format, small.data(), 64, dim);
-    std::vector<float> decoded(few * dim + 2, -1.0F);
-    DecodeRows(format, large.data() + 3, few, dim, decoded.data() + 1, dim);
-    EXPECT_EQ(decoded.front(), -1.0F);
-    EXPECT_EQ(decoded.back(), -1.0F);
-    for (size_t i = 0; i < few; ++i) {
-      ASSERT_TRUE(SameBytes(decoded.data() + 1 + i * dim,
-                            expected.data() + static_cast<size_t>(ids[i]) * dim, dim * 4))
-          << "row " << i;
-    }
+  std::vector<int64_t> ids(count);
+  for (size_t i = 0; i < count; ++i) ids[i] = static_cast<int64_t>(Draw(5, i) % 64);
+  std::vector<std::byte> small(64 * row_bytes);
+  EncodeInput in = {.table = table.data(), .stride = dim, .dim = dim, .rows = 64};
+  EncodeRows(format, in, small.data());
+  in.ids = ids.data();
+  in.rows = count;
+  std::vector<std::byte> large(count * row_bytes + 2 * kLine, kCanary);
+  std::byte* encoded =
+      large.data() + kLine - reinterpret_cast<uintptr_t>(large.data()) % kLine + offset;
+  EncodeRows(format, in, encoded);
+  EXPECT_EQ(encoded[-1], kCanary);
+  EXPECT_EQ(encoded[count * row_bytes], kCanary);
+  for (size_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(SameBytes(encoded + i * row_bytes,
+                          small.data() + static_cast<size_t>(ids[i]) * row_bytes, row_bytes))
+        << "row " << i;
   }
+  const size_t few = kStreamThreshold / (dim * sizeof(float)) + 2;
+  const std::vector<float> expected = ReferenceDecode(format, small.data(), 64, dim);
+  std::vector<float> floats(few * dim + 2 * kLine, -1.0F);
+  float* decoded = floats.data() +
+                   (kLine - reinterpret_cast<uintptr_t>(floats.data()) % kLine) / sizeof(float) +
+                   offset;
+  DecodeRows(format, encoded, few, dim, decoded, dim);
+  EXPECT_EQ(decoded[-1], -1.0F);
+  EXPECT_EQ(decoded[few * dim], -1.0F);
+  for (size_t i = 0; i < few; ++i) {
+    ASSERT_TRUE(SameBytes(decoded + i * dim, expected.data() + static_cast<size_t>(ids[i]) * dim,
+                          dim * sizeof(float)))
+        << "row " << i;
+  }
+}
+
+TEST(RowTargets, LargeOutputsHoldTheSameBytesAsSmallOnes) {
+  for (const RowType type : {RowType::kF32, RowType::kI4}) CheckLargeOutputs(type, 100, 3);
+  for (const RowType type : kAllTypes) CheckLargeOutputs(type, 128, 0);
 }
 
 TEST(GatherRows, CopiesRowsOfAnyLengthAndAlignmentOnEveryTarget) {
