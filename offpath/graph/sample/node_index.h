@@ -18,8 +18,9 @@ namespace offpath::graph {
 
 class NodeIndex {
  public:
-  // 16 MiB of table: beyond it, the hash table's few MiB miss the caches less often.
-  static constexpr int64_t kDenseNodes = int64_t{1} << 22;
+  // 64 MiB of table. In cache or not, the dense table is the faster: its entries are prefetched and
+  // no search follows (1.4 times the batches a second at 1M nodes, 1.13 at 16M).
+  static constexpr int64_t kDenseNodes = int64_t{1} << 24;
 
   // A batch's nodes are stamped from a base that rises up to here, then starts over: 2^31 nodes,
   // the most that a batch may have, still fit above it.

@@ -64,7 +64,7 @@ TEST(NodeIndex, HashedTableGrowsWithTheBatchAndNotWithTheGraph) {
   CheckBatch(index, int64_t{1} << 40, 50'000, rng);
   EXPECT_LE(index.table_bytes(), size_t{4} * 4 * 50'000 + (size_t{64} << 10));
   const NodeIndex dense(NodeIndex::kDenseNodes);
-  EXPECT_LE(dense.table_bytes(), size_t{17} << 20);
+  EXPECT_LE(dense.table_bytes(), size_t{64} << 20);
 }
 
 }  // namespace
