@@ -67,7 +67,7 @@ TEST(PickleReader, ReadsQuotedStringsOfPython2) {
 }
 
 TEST(PickleReader, NothingThatIsNamedIsEverCalled) {
-  const auto kUnsupported = ErrorCode::kUnsupported;
+  constexpr auto kUnsupported = ErrorCode::kUnsupported;
   EXPECT_THAT(FailureOf("cos\nsystem\n(S'true'\ntR.", kUnsupported), HasSubstr("os.system"));
   EXPECT_THAT(FailureOf("c__builtin__\neval\n(S'1'\ntR.", kUnsupported),
               HasSubstr("__builtin__.eval"));
@@ -81,7 +81,7 @@ TEST(PickleReader, NothingThatIsNamedIsEverCalled) {
 }
 
 TEST(PickleReader, AProgramThatDoesNotAddUpIsRefused) {
-  const auto kCorrupt = ErrorCode::kCorruptData;
+  constexpr auto kCorrupt = ErrorCode::kCorruptData;
   for (const std::string& bytes : {""s,
                                    "."s,
                                    "N"s,
@@ -148,7 +148,7 @@ TEST(PickledArray, HasItsShapeAndValues) {
 }
 
 TEST(PickledArray, AShapeOrDtypeThatLiesIsRefused) {
-  const auto kCorrupt = ErrorCode::kCorruptData;
+  constexpr auto kCorrupt = ErrorCode::kCorruptData;
   const std::string data = "123456";
   EXPECT_EQ(FailureOf(ArrayPickle({3, 2}, "|u1", data), kCorrupt), "accepted");
   EXPECT_THAT(FailureOf(ArrayPickle({3, 2}, "<i4", data), kCorrupt), HasSubstr("6 bytes"));
