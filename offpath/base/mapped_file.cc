@@ -182,8 +182,8 @@ std::span<const std::byte> MappedFile::bytes() const noexcept {
 }
 
 const std::string& MappedFile::path() const noexcept {
-  static const std::string no_path;
-  return state_ == nullptr ? no_path : state_->path;
+  static const std::string kNoPath;
+  return state_ == nullptr ? kNoPath : state_->path;
 }
 
 bool MappedFile::faulted() const noexcept {

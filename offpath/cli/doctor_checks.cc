@@ -150,7 +150,7 @@ std::vector<Finding> Python() {
     const size_t value = begin + name.size() + 1;
     return answer.substr(value, answer.find('\n', value) - value);
   };
-  const struct {
+  constexpr struct {
     const char* name;
     const char* way_out;
   } kPackages[] = {

@@ -67,4 +67,12 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace offpath::cli
 
-int main(int argc, char** argv) { return offpath::cli::Run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return offpath::cli::Run(argc, argv);
+  } catch (...) {
+    // What Run itself could not turn into a message: making the options, or printing one.
+    std::fputs("error: unexpected failure\n", stderr);
+    return 1;
+  }
+}
