@@ -16,13 +16,13 @@
 namespace offpath {
 namespace {
 
-const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+const auto kPageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 // Reads one byte of each page; the sum keeps the reads from being left out.
 unsigned SumOfPages(std::span<const std::byte> bytes) {
   const volatile std::byte* data = bytes.data();
   unsigned sum = 0;
-  for (size_t i = 0; i < bytes.size(); i += page_bytes) sum += static_cast<unsigned>(data[i]);
+  for (size_t i = 0; i < bytes.size(); i += kPageBytes) sum += static_cast<unsigned>(data[i]);
   return sum;
 }
 
@@ -59,11 +59,11 @@ TEST(MappedFile, WhatCannotBeMappedIsNamed) {
 TEST(MappedFile, TruncatedUnderTheMapReadsZerosAndIsAnErrorThatNamesIt) {
   const TempFolder folder;
   const std::string path = folder / "indices.npy";
-  WriteFile(path, std::string(8 * page_bytes, '\x01'));
+  WriteFile(path, std::string(8 * kPageBytes, '\x01'));
   const MappedFile file(path);
   const MappedFile other(path);
   EXPECT_EQ(SumOfPages(file.bytes()), 8);
-  std::filesystem::resize_file(path, 3 * page_bytes);
+  std::filesystem::resize_file(path, 3 * kPageBytes);
   EXPECT_EQ(SumOfPages(file.bytes()), 3);
   EXPECT_TRUE(file.faulted());
   EXPECT_FALSE(other.faulted());  // not read yet
@@ -73,9 +73,9 @@ TEST(MappedFile, TruncatedUnderTheMapReadsZerosAndIsAnErrorThatNamesIt) {
 
 TEST(MappedFile, TruncatedInsideItsLastPageIsAnErrorThoughNoPageIsLost) {
   const TempFolder folder;
-  WriteFile(folder / "a", std::string(page_bytes + 100, '\x01'));
+  WriteFile(folder / "a", std::string(kPageBytes + 100, '\x01'));
   const MappedFile file(folder / "a");
-  std::filesystem::resize_file(folder / "a", page_bytes + 50);
+  std::filesystem::resize_file(folder / "a", kPageBytes + 50);
   SumOfPages(file.bytes());
   EXPECT_FALSE(file.faulted());
   EXPECT_ERROR(file.CheckIntact(), ErrorCode::kCorruptData, "truncated");
@@ -83,7 +83,7 @@ TEST(MappedFile, TruncatedInsideItsLastPageIsAnErrorThoughNoPageIsLost) {
 
 TEST(MappedFile, ReplacedByRenameOrUnlinkedKeepsItsBytes) {
   const TempFolder folder;
-  WriteFile(folder / "a", std::string(2 * page_bytes, '\x01'));
+  WriteFile(folder / "a", std::string(2 * kPageBytes, '\x01'));
   const MappedFile file(folder / "a");
   WriteFile(folder / "b", std::string(1, '\x02'));
   std::filesystem::rename(folder / "b", folder / "a");
@@ -95,8 +95,8 @@ TEST(MappedFile, ReplacedByRenameOrUnlinkedKeepsItsBytes) {
 
 TEST(MappedFile, ManyMapsAndMovesKeepTheirMarksApart) {
   const TempFolder folder;
-  WriteFile(folder / "whole", std::string(2 * page_bytes, '\x01'));
-  WriteFile(folder / "cut", std::string(2 * page_bytes, '\x01'));
+  WriteFile(folder / "whole", std::string(2 * kPageBytes, '\x01'));
+  WriteFile(folder / "cut", std::string(2 * kPageBytes, '\x01'));
   std::vector<MappedFile> whole;
   std::vector<MappedFile> cut;
   for (int i = 0; i < 200; ++i) {  // more than a block of the registry
@@ -116,9 +116,9 @@ TEST(MappedFile, ManyMapsAndMovesKeepTheirMarksApart) {
 TEST(MappedFile, ThreadsReadingWhileItIsTruncatedAllSurvive) {
   const TempFolder folder;
   constexpr size_t kPages = 256;
-  WriteFile(folder / "a", std::string(kPages * page_bytes, '\x01'));
+  WriteFile(folder / "a", std::string(kPages * kPageBytes, '\x01'));
   for (int round = 0; round < 10; ++round) {
-    std::filesystem::resize_file(folder / "a", kPages * page_bytes);
+    std::filesystem::resize_file(folder / "a", kPages * kPageBytes);
     const MappedFile file(folder / "a");
     std::vector<std::thread> readers;
     for (int i = 0; i < 3; ++i) {
@@ -128,7 +128,7 @@ TEST(MappedFile, ThreadsReadingWhileItIsTruncatedAllSurvive) {
         for (int pass = 0; pass < 20; ++pass) MappedFile(folder / "a").bytes();
       });
     }
-    std::filesystem::resize_file(folder / "a", page_bytes);
+    std::filesystem::resize_file(folder / "a", kPageBytes);
     for (auto& reader : readers) reader.join();
     SumOfPages(file.bytes());
     EXPECT_ERROR(file.CheckIntact(), ErrorCode::kCorruptData, folder / "a");
@@ -145,8 +145,8 @@ TEST(MappedFileDeathTest, AnotherSigbusStillEndsTheProcess) {
       {
         const MappedFile ours(folder / "ours");
         const int fd = open((folder / "theirs").c_str(), O_RDWR);
-        void* theirs = mmap(nullptr, page_bytes, PROT_READ, MAP_SHARED, fd, 0);
-        if (ftruncate(fd, 0) == 0) SumOfPages({static_cast<const std::byte*>(theirs), page_bytes});
+        void* theirs = mmap(nullptr, kPageBytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (ftruncate(fd, 0) == 0) SumOfPages({static_cast<const std::byte*>(theirs), kPageBytes});
       },
       "");
   EXPECT_DEATH(
@@ -163,7 +163,7 @@ volatile sig_atomic_t g_foreign_signals = 0;
 TEST(MappedFileDeathTest, AnotherHandlerStillGetsItsSignals) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const TempFolder folder;
-  WriteFile(folder / "ours", std::string(page_bytes, '\x01'));
+  WriteFile(folder / "ours", std::string(kPageBytes, '\x01'));
   EXPECT_EXIT(
       {
         // In a fresh process, so that this handler is there before ours.

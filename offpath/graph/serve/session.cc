@@ -100,7 +100,7 @@ void Session::OpenPlanOf(const MessageReader::Message& message) {
   auto plan =
       std::make_shared<const OpenPlan>(store_, DecodeBatchPlan(message.bytes), options_.features);
   // Made once here so that a plan that does not fit the graph is refused before any batch.
-  NeighborSampler(SampleGraphOf(*store_), plan->plan().sample);
+  const NeighborSampler checked(SampleGraphOf(*store_), plan->plan().sample);
   PlanOpened opened;
   opened.seeds = plan->order().count();
   opened.batches = plan->order().batches();
