@@ -22,22 +22,23 @@ graph-overlap  a memory node over a shaped link against its physical limit'
 }
 name=$1
 shift
+# What each runs: a C++ program, or a script that needs the package and, for some, a C++ program too.
+targets=() program=
 case $name in
-  codec) target=bench_codec program=$build/bench/codec/bench_codec ;;
-  wire-tcp) target=bench_wire program=$build/bench/wire/bench_wire ;;
-  graph-pack) target=bench_graph_pack program=$root/bench/graph/pack.py ;;
-  graph-*) target= program=$root/bench/graph/${name#graph-}.py ;;
-  *) program= ;;
+  codec) targets=(bench_codec) program=$build/bench/codec/bench_codec ;;
+  wire-tcp) targets=(bench_wire) program=$build/bench/wire/bench_wire ;;
+  graph-pack) targets=(bench_graph_pack) program=$root/bench/graph/pack.py ;;
+  graph-sample | graph-gather | graph-overlap) program=$root/bench/graph/${name#graph-}.py ;;
+  *) usage_error "no benchmark $name; the names are:
+$names" ;;
 esac
-[ -n "$program" ] && grep -q "^$name " <<< "$names" || usage_error "no benchmark $name; the names are:
-$names"
 
 "$root/scripts/setup.sh"
-if [ "$target" = offpath_python ]; then
-  # Its measurement is a C++ program; the rest makes the graph.
-  [ "$name" != graph-pack ] || build_full bench_graph_pack
-  install_package
-  exec "$venv/bin/python" "$program" "$@"
-fi
-build_full "$target"
-exec "$program" "$@"
+[ ${#targets[@]} -eq 0 ] || build_full "${targets[@]}"
+case $program in
+  *.py)
+    install_package
+    exec "$venv/bin/python" "$program" "$@"
+    ;;
+  *) exec "$program" "$@" ;;
+esac
