@@ -139,7 +139,7 @@ class NpyWriter {
 
  private:
   void Flush();
-  void WriteData(std::span<const std::byte> bytes);
+  void WriteNext(std::span<const std::byte> bytes);
 
   std::string path_;
   NpyType type_;
@@ -147,10 +147,10 @@ class NpyWriter {
   int fd_ = -1;
   uint64_t row_bytes_ = 0;
   size_t header_bytes_ = 0;
-  uint64_t data_bytes_ = 0;
-  uint64_t written_back_ = 0;  // data bytes that the disk was told to take
+  uint64_t written_bytes_ = 0;  // of the file, the header's place included
+  uint64_t written_back_ = 0;   // of these, what the disk was told to take
   uint32_t data_crc_ = 0;
-  std::vector<std::byte> buffer_;
+  std::vector<std::byte> buffer_;  // what follows them
 };
 
 }  // namespace offpath
