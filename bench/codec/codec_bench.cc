@@ -1,8 +1,8 @@
-// bench_codec [--json] [PART OF A CASE'S NAME]: row codecs against the memory bandwidth of the same
+// bench_codec [--json]: row codecs against the memory bandwidth of the same
 // run, one thread.
 //
-// Each case runs interleaved with its limit (bandwidth_limit.h, the faster of plain and
-// non-temporal stores) over buffers far beyond the last-level cache, an odd number of times; the
+// Each case runs interleaved with its limit (bandwidth_limit.h, the fastest of plain and
+// non-temporal stores, a row and 16 rows at a time) over buffers far beyond the last-level cache, an odd number of times; the
 // median of the paired fractions and the spread (of the middle half) are printed. Results are
 // checked before anything is timed. GB/s count bytes read and written.
 #include <sys/mman.h>
@@ -190,16 +190,14 @@ class Suite {
     Run({"encode " + name,
          moved,
          encode,
-         {Mover(table_.data(), kDim * 4, bytes_.data(), row_bytes, false),
-          Mover(table_.data(), kDim * 4, bytes_.data(), row_bytes, true)}},
+         Movers(table_.data(), kDim * 4, bytes_.data(), row_bytes)},
         json_, machine_);
     if (stochastic) return;
     encode();
     Run({"decode " + name,
          moved,
          decode,
-         {Mover(bytes_.data(), row_bytes, floats_.data(), kDim * 4, false),
-          Mover(bytes_.data(), row_bytes, floats_.data(), kDim * 4, true)}},
+         Movers(bytes_.data(), row_bytes, floats_.data(), kDim * 4)},
         json_, machine_);
   }
 
@@ -267,11 +265,22 @@ class Suite {
   }
 
  private:
-  std::function<void()> Mover(const void* in, size_t read, void* out, size_t write, bool past) {
-    return [=] {
-      g_sink += MoveBytes(static_cast<const std::byte*>(in), read, static_cast<std::byte*>(out),
-                          write, kRows, past);
-    };
+  // Every way to move as many bytes for each row of a sequential case.
+  static std::vector<std::function<void()>> Movers(const void* in, size_t read, void* out,
+                                                   size_t write) {
+    std::vector<std::function<void()>> ways;
+    // Past the caches at the start, so that none but plain stores runs after plain stores, whose
+    // lines the next run has to write back; and once more at the end, before ours.
+    for (const bool past_caches : {true, false, true}) {
+      for (const size_t rows : {size_t{1}, size_t{16}}) {
+        ways.emplace_back([=] {
+          g_sink +=
+              MoveBytes(static_cast<const std::byte*>(in), rows * read,
+                        static_cast<std::byte*>(out), rows * write, kRows / rows, past_caches);
+        });
+      }
+    }
+    return ways;
   }
 
   bool json_;

@@ -30,11 +30,12 @@ Outcome FillDisk(const std::string& disk, bool features) {
   try {
     StoreWriter writer(
         disk + "/g", {.replace = true, .memory_bytes = 100000, .description = {}, .progress = {}});
-    const size_t node = writer.AddNodeType("n", 1000);
+    constexpr int kRounds = 1000;
+    const size_t node = writer.AddNodeType("n", 1000 * kRounds);
     const size_t edge = writer.AddEdgeType(node, "to", node);
     const std::vector<float> rows(1000);
     const std::vector<int64_t> ends(1000, 1);
-    for (int i = 0; i < 400; ++i) {
+    for (int i = 0; i < kRounds; ++i) {
       if (features) writer.AppendFeatures(node, rows, 1);
       if (!features) writer.AppendEdges(edge, ends, ends);
     }
