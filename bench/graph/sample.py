@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Sampling against GraphBolt; threads against processes; a graph 16 times as large.
+"""Sampling against GraphBolt and PyG; threads against processes; a graph 16 times as large.
 
 Batches of 1,024 seeds, fan-outs 15, 10, 5 without replacement, on the graph of rmat_data.py, called from
-Python on both sides; node and edge ids returned. The peer's environment: bench/peers/install.sh graphbolt.
+Python on both sides; node and edge ids returned. The peers' environments: bench/peers/install.sh.
 """
 
 import argparse
@@ -15,36 +15,50 @@ from workers import Worker, line, machine, paired, peer_python, rate, show
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-INSTALL = "GraphBolt is not installed: bench/peers/install.sh graphbolt"
+# Name of the environment: (peer_name of the lines, worker).
+PEERS = {"graphbolt": ("GraphBolt", "graphbolt.py"), "torch-sparse": ("PyG + torch-sparse", "pyg_sampler.py")}
 
 
 def our_worker(store, data, mode, threads, cores):
     return Worker([sys.executable, os.path.join(HERE, "offpath_worker.py"), store, data, mode, str(threads)], cores)
 
 
-def against_graphbolt(bench, args, store, mode, cases):
-    """Lines of `cases`, (words, field, unit), for both lists of seeds."""
+def against_peers(bench, args, store, mode, cases):
+    """Lines of `cases`, (words, field, unit), for both lists of seeds, against each peer that is installed."""
     ours = our_worker(store, args.data, mode, 1, args.cores[:1])
-    python = peer_python(ROOT, "graphbolt", args.graphbolt)
-    peer = None
-    if python is not None:
-        script = os.path.join(ROOT, "bench", "peers", "graphbolt.py")
-        peer = Worker([python, script, args.data, mode], args.cores[:1])
+    lines = []
+    for environment, (name, script) in PEERS.items():
+        python = peer_python(ROOT, environment, args.graphbolt if environment == "graphbolt" else None)
+        if python is not None:
+            script = os.path.join(ROOT, "bench", "peers", script)
+            peer = Worker([python, script, args.data, mode], args.cores[:1])
+            lines += against(bench, args, ours, peer, name, cases)
+            peer.close()
+        elif environment == "graphbolt":
+            lines += alone(bench, args, ours, name, cases)
+    ours.close()
+    return lines
+
+
+def against(bench, args, ours, peer, name, cases):
     lines = []
     for seeds in ("seeds", "seeds_nz"):
-        if peer is None:
-            result = [ours.run(seeds, args.batches) for _ in range(args.pairs)][args.pairs // 2]
-            for words, field, unit in cases:
-                lines.append({"bench": bench, "case": f"{words} {seeds}", "ours": round(rate([result], field), 3),
-                              "unit": unit, "peer_name": "GraphBolt", "note": INSTALL, "machine": machine()})
-            continue
         count = max(args.batches // 8, 2)
         results = paired([ours], [peer], (seeds, seeds), (args.batches, count), args.pairs)
+        lines += [line(bench, f"{words} {seeds}", results, field, unit, name, threads=1) for words, field, unit in cases]
+    return lines
+
+
+def alone(bench, args, ours, name, cases):
+    """Lines that say why there is no ratio."""
+    lines = []
+    for seeds in ("seeds", "seeds_nz"):
+        results = [ours.run(seeds, args.batches) for _ in range(args.pairs)]
         for words, field, unit in cases:
-            lines.append(line(bench, f"{words} {seeds}", results, field, unit, "GraphBolt", threads=1))
-    ours.close()
-    if peer is not None:
-        peer.close()
+            rates = sorted(rate([result], field) for result in results)
+            lines.append({"bench": bench, "case": f"{words} {seeds}", "ours": round(rates[len(rates) // 2], 3),
+                          "unit": unit, "peer_name": name, "machine": machine(),
+                          "note": f"{name} is not installed: bench/peers/install.sh graphbolt"})  # fmt: skip
     return lines
 
 
@@ -88,7 +102,7 @@ def arguments(description):
     parser.add_argument("--batches", type=int, default=200, help="of a slice of ours")
     parser.add_argument("--graphbolt", help="the python of GraphBolt's environment")
     parser.add_argument("--offpath", default=os.path.join(os.path.dirname(sys.executable), "offpath"))
-    parser.add_argument("--only", choices=["graphbolt", "threads", "growth"], help="one part of the benchmark")
+    parser.add_argument("--only", choices=["peers", "threads", "growth"], help="one part of the benchmark")
     args = parser.parse_args()
     if args.pairs % 2 == 0:
         parser.error("--pairs must be odd")
@@ -101,9 +115,9 @@ def main():
     make_arrays(args.data)
     store = make_store(args.data)
     lines = []
-    if args.only in (None, "graphbolt"):
+    if args.only in (None, "peers"):
         cases = [("batches 1t", "batches", "batches/s"), ("edges 1t", "edges", "edges/s")]
-        lines += against_graphbolt("graph-sample", args, store, "sample", cases)
+        lines += against_peers("graph-sample", args, store, "sample", cases)
     if args.only in (None, "threads"):
         lines += threads_against_processes(args, store)
     if args.only in (None, "growth"):
