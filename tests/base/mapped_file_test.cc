@@ -135,23 +135,33 @@ TEST(MappedFile, ThreadsReadingWhileItIsTruncatedAllSurvive) {
   }
 }
 
+// A mapped file whose folder is gone: a process that a signal ends cannot remove one.
+struct NamelessFile {
+  NamelessFile() {
+    const TempFolder folder;
+    WriteFile(folder / "a", std::string(kPageBytes, '\x01'));
+    fd = open((folder / "a").c_str(), O_RDWR);
+    map = MappedFile(folder / "a");
+  }
+  int fd;  // left to the end of the process
+  MappedFile map;
+};
+
 // A SIGBUS that is not about one of our maps acts as if we were not there.
 TEST(MappedFileDeathTest, AnotherSigbusStillEndsTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const TempFolder folder;
-  WriteFile(folder / "ours", "x");
-  WriteFile(folder / "theirs", "y");
   EXPECT_DEATH(
       {
-        const MappedFile ours(folder / "ours");
-        const int fd = open((folder / "theirs").c_str(), O_RDWR);
+        const NamelessFile ours;
+        const int fd = memfd_create("theirs", 0);
+        if (ftruncate(fd, static_cast<off_t>(kPageBytes)) != 0) _exit(0);
         void* theirs = mmap(nullptr, kPageBytes, PROT_READ, MAP_SHARED, fd, 0);
         if (ftruncate(fd, 0) == 0) SumOfPages({static_cast<const std::byte*>(theirs), kPageBytes});
       },
       "");
   EXPECT_DEATH(
       {
-        const MappedFile ours(folder / "ours");
+        const NamelessFile ours;
         kill(getpid(), SIGBUS);
         sleep(5);
       },
@@ -162,18 +172,16 @@ volatile sig_atomic_t g_foreign_signals = 0;
 
 TEST(MappedFileDeathTest, AnotherHandlerStillGetsItsSignals) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const TempFolder folder;
-  WriteFile(folder / "ours", std::string(kPageBytes, '\x01'));
   EXPECT_EXIT(
       {
         // In a fresh process, so that this handler is there before ours.
         signal(SIGBUS, [](int) { g_foreign_signals = g_foreign_signals + 1; });
-        const MappedFile ours(folder / "ours");
+        const NamelessFile ours;
         kill(getpid(), SIGBUS);
         if (g_foreign_signals != 1) _exit(1);
-        std::filesystem::resize_file(folder / "ours", 0);
-        SumOfPages(ours.bytes());
-        _exit(g_foreign_signals == 1 && ours.faulted() ? 0 : 2);
+        if (ftruncate(ours.fd, 0) != 0) _exit(3);
+        SumOfPages(ours.map.bytes());
+        _exit(g_foreign_signals == 1 && ours.map.faulted() ? 0 : 2);
       },
       testing::ExitedWithCode(0), "");
 }

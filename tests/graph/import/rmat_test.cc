@@ -10,6 +10,7 @@
 
 #include "offpath/base/error.h"
 #include "offpath/graph/store/store.h"
+#include "tests/base/temp_folder.h"
 
 namespace offpath::graph {
 namespace {
@@ -21,12 +22,6 @@ RmatOptions Small() {
   options.features = 9;
   options.classes = 5;
   return options;
-}
-
-std::string Folder(const std::string& name) {
-  const std::string folder = testing::TempDir() + "rmat_test_" + name;
-  std::filesystem::remove_all(folder);
-  return folder;
 }
 
 std::map<std::string, std::string> BytesOf(const std::string& folder) {
@@ -41,15 +36,17 @@ std::map<std::string, std::string> BytesOf(const std::string& folder) {
 }
 
 TEST(Rmat, AStoreHasTheSameBytesWithAnyNumberOfThreads) {
-  const std::string one = Folder("one");
-  const std::string many = Folder("many");
+  const TempFolder temp;
+  const std::string one = temp / "one";
+  const std::string many = temp / "many";
   ImportRmat(Small(), one, {}, {}, 1);
   ImportRmat(Small(), many, {}, {}, 4);
   EXPECT_EQ(BytesOf(one), BytesOf(many));
 }
 
 TEST(Rmat, TheStoreHoldsWhatTheGeneratorMakes) {
-  const std::string folder = Folder("store");
+  const TempFolder temp;
+  const std::string folder = temp / "store";
   const RmatOptions options = Small();
   ImportRmat(options, folder, {}, {}, 2);
   const auto store = Store::Open(folder);
@@ -89,7 +86,8 @@ TEST(Rmat, WithoutFeaturesAndClassesOnlyTheStructureIsWritten) {
   RmatOptions options = Small();
   options.features = 0;
   options.classes = 0;
-  const std::string folder = Folder("bare");
+  const TempFolder temp;
+  const std::string folder = temp / "bare";
   ImportRmat(options, folder, {}, {}, 1);
   const auto store = Store::Open(folder);
   EXPECT_EQ(store->node_types()[0].features.data, nullptr);
@@ -102,13 +100,15 @@ TEST(Rmat, OneNodeAndNoEdgesMakeAStore) {
   RmatOptions options = Small();
   options.nodes = 1;
   options.edges = 0;
-  const std::string folder = Folder("tiny");
+  const TempFolder temp;
+  const std::string folder = temp / "tiny";
   ImportRmat(options, folder, {}, {}, 2);
   EXPECT_EQ(Store::Open(folder)->node_types()[0].count, 1);
 }
 
 TEST(Rmat, AnExistingStoreIsKeptUnlessToldToReplaceIt) {
-  const std::string folder = Folder("kept");
+  const TempFolder temp;
+  const std::string folder = temp / "kept";
   ImportRmat(Small(), folder, {}, {}, 1);
   EXPECT_THROW(ImportRmat(Small(), folder, {}, {}, 1), Error);
   StoreWriter::Options replace;

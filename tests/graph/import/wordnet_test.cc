@@ -4,45 +4,42 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "offpath/base/error.h"
 #include "offpath/graph/store/store.h"
+#include "tests/base/temp_folder.h"
 
 namespace offpath::graph {
 namespace {
 
-std::string Folder(const std::string& name) {
-  const std::string folder = testing::TempDir() + "wordnet_test_" + name;
-  std::filesystem::remove_all(folder);
-  return folder;
-}
+class Wordnet : public testing::Test {
+ protected:
+  std::string Folder(const std::string& name) const { return temp_ / name; }
 
-// Three nouns, a verb, an adjective; no adverb. The third noun points at `target`.
-std::string TinyWordnet(const std::string& target = "00000000") {
-  const std::string folder = Folder("dict");
-  std::filesystem::create_directory(folder);
-  const auto write = [&](const std::string& name, const std::string& text) {
-    std::ofstream(folder + "/" + name, std::ios::binary) << text;
-  };
-  const std::string first = "00000000 03 n 01 entity 0 001 ~ 00000062 n 0000 | what exists\n";
-  const std::string second = "00000062 05 n 01 dog 0 001 @ 00000000 n 0000 | an animal\n";
-  write("data.noun", first + second + "00000119 05 n 01 cat 0 003 @ " + target +
-                         " n 0000 @ 00000000 n 0101 + 00000000 v 0000 | an animal too\n");
-  write("data.verb", "00000000 29 v 01 purr 0 001 + 00000119 n 0000 00 | as cats do\n");
-  write("data.adj", "00000000 00 s 01 feline(a) 0 000 | of cats\n");
-  write("data.adv", "");
-  return folder;
-}
+  // Three nouns, a verb, an adjective; no adverb. The third noun points at `target`.
+  WordnetOptions Tiny(const std::string& target = "00000000") const {
+    const std::string folder = Folder("dict");
+    std::filesystem::create_directory(folder);
+    const std::string first = "00000000 03 n 01 entity 0 001 ~ 00000062 n 0000 | what exists\n";
+    const std::string second = "00000062 05 n 01 dog 0 001 @ 00000000 n 0000 | an animal\n";
+    WriteFile(folder + "/data.noun",
+              first + second + "00000119 05 n 01 cat 0 003 @ " + target +
+                  " n 0000 @ 00000000 n 0101 + 00000000 v 0000 | an animal too\n");
+    WriteFile(folder + "/data.verb",
+              "00000000 29 v 01 purr 0 001 + 00000119 n 0000 00 | as cats do\n");
+    WriteFile(folder + "/data.adj", "00000000 00 s 01 feline(a) 0 000 | of cats\n");
+    WriteFile(folder + "/data.adv", "");
+    WordnetOptions options;
+    options.folder = folder;
+    options.dim = 8;
+    return options;
+  }
 
-WordnetOptions Tiny(const std::string& target = "00000000") {
-  WordnetOptions options;
-  options.folder = TinyWordnet(target);
-  options.dim = 8;
-  return options;
-}
+ private:
+  TempFolder temp_;
+};
 
-TEST(Wordnet, SynsetsBecomeNodesAndPointersTypedEdges) {
+TEST_F(Wordnet, SynsetsBecomeNodesAndPointersTypedEdges) {
   const std::string folder = Folder("store");
   const WordnetSummary summary = ImportWordnet(Tiny(), folder, {}, {});
   EXPECT_EQ(summary.synsets, 5);
@@ -71,7 +68,7 @@ TEST(Wordnet, SynsetsBecomeNodesAndPointersTypedEdges) {
   EXPECT_EQ(derivation.num_edges, 2);
 }
 
-TEST(Wordnet, RelationsMergeIntoOneOnRequest) {
+TEST_F(Wordnet, RelationsMergeIntoOneOnRequest) {
   WordnetOptions options = Tiny();
   options.homogeneous = true;
   const std::string folder = Folder("merged");
@@ -82,7 +79,7 @@ TEST(Wordnet, RelationsMergeIntoOneOnRequest) {
   EXPECT_EQ(store->edge_types()[0].csc.num_edges, 5);
 }
 
-TEST(Wordnet, APointerToNoSynsetIsNamed) {
+TEST_F(Wordnet, APointerToNoSynsetIsNamed) {
   const std::string folder = Folder("dangling");
   try {
     ImportWordnet(Tiny("00000001"), folder, {}, {});
@@ -94,9 +91,9 @@ TEST(Wordnet, APointerToNoSynsetIsNamed) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
-TEST(Wordnet, MissingFilesSayHowToInstallThem) {
+TEST_F(Wordnet, MissingFilesSayHowToInstallThem) {
   WordnetOptions options;
-  options.folder = testing::TempDir() + "no-such-folder";
+  options.folder = Folder("no-such-folder");
   try {
     ImportWordnet(options, Folder("none"), {}, {});
     FAIL();
@@ -106,7 +103,7 @@ TEST(Wordnet, MissingFilesSayHowToInstallThem) {
   }
 }
 
-TEST(Wordnet, DebiansWordnetIsReadWhole) {
+TEST_F(Wordnet, DebiansWordnetIsReadWhole) {
   if (!std::filesystem::exists(std::filesystem::path(kDebianWordnetFolder) / "data.noun")) {
     GTEST_SKIP() << "wordnet-base is not installed";
   }
