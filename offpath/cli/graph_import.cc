@@ -13,6 +13,7 @@
 #include "offpath/cli/commands.h"
 #include "offpath/cli/console.h"
 #include "offpath/cli/graph_text.h"
+#include "offpath/cli/option_checks.h"
 #include "offpath/graph/import/edge_list.h"
 #include "offpath/graph/import/guess.h"
 #include "offpath/graph/import/npy_pair.h"
@@ -52,6 +53,14 @@ struct Options {
 
 // Of the arrays of a .npz, which are inflated into memory.
 constexpr uint64_t kMostArchiveBytes = uint64_t{1} << 40;
+
+// Beyond these a number is a slip of the hand; the first four are what ImportRmat() takes.
+constexpr uint64_t kMostOfAGraph = uint64_t{1} << 46;  // nodes, edges
+constexpr uint64_t kMostClasses = 65536;
+constexpr uint64_t kMostFeatures = uint64_t{1} << 20;
+constexpr double kMostSeparation = 1e6;
+constexpr uint64_t kMostMemoryMib = uint64_t{1} << 24;
+constexpr uint64_t kMostThreads = 1024;
 
 // Options that mean something to some formats only: using one with another is a mistake to name.
 struct FormatOption {
@@ -201,7 +210,7 @@ void AddGraphImport(CLI::App& graph) {
   command->add_flag("--replace", options->replace, "Exchange a store that is there already");
   command->add_option("--memory", options->memory_mib, "MiB to sort edges in")
       ->capture_default_str()
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 24));
+      ->check(WholeNumber(1, kMostMemoryMib));
   command->add_flag("--json", options->json, kJsonHelp);
 
   const auto only = [&](CLI::Option* option, std::set<SourceFormat> formats) {
@@ -248,28 +257,42 @@ void AddGraphImport(CLI::App& graph) {
 
   const std::set<SourceFormat> made = {SourceFormat::kRmat, SourceFormat::kWordnet};
   only(command->add_option("--features", options->dim, "Features a node (rmat, wordnet)")
-           ->capture_default_str(),
+           ->capture_default_str()
+           ->check(WholeNumber(0, kMostFeatures)),
        made);
   only(command->add_option("--seed", options->seed, "Of the graph (rmat) or its splits (wordnet)")
-           ->capture_default_str(),
+           ->capture_default_str()
+           ->check(WholeNumber(0, ~uint64_t{0})),
        made);
   only(command->add_flag("--homogeneous", options->wordnet.homogeneous,
                          "One edge type in place of one a relation (wordnet)"),
        {SourceFormat::kWordnet});
   graph::RmatOptions& rmat = options->rmat;
   const std::set<SourceFormat> only_rmat = {SourceFormat::kRmat};
-  only(command->add_option("--nodes", rmat.nodes, "(rmat)")->capture_default_str(), only_rmat);
-  only(command->add_option("--edges", rmat.edges, "(rmat)")->capture_default_str(), only_rmat);
-  only(command->add_option("--classes", rmat.classes, "(rmat)")->capture_default_str(), only_rmat);
+  only(command->add_option("--nodes", rmat.nodes, "(rmat)")
+           ->capture_default_str()
+           ->check(WholeNumber(1, kMostOfAGraph)),
+       only_rmat);
+  only(command->add_option("--edges", rmat.edges, "(rmat)")
+           ->capture_default_str()
+           ->check(WholeNumber(0, kMostOfAGraph)),
+       only_rmat);
+  only(command->add_option("--classes", rmat.classes, "(rmat)")
+           ->capture_default_str()
+           ->check(WholeNumber(0, kMostClasses)),
+       only_rmat);
   only(command->add_option("--homophily", rmat.homophily, "Share of edges within a class (rmat)")
-           ->capture_default_str(),
+           ->capture_default_str()
+           ->check(Number(0, 1)),
        only_rmat);
   only(command
            ->add_option("--separation", rmat.separation,
                         "Distance of the classes' features from 0 (rmat)")
-           ->capture_default_str(),
+           ->capture_default_str()
+           ->check(Number(0, kMostSeparation)),
        only_rmat);
-  only(command->add_option("--threads", options->threads, "That generate (rmat; default: all)"),
+  only(command->add_option("--threads", options->threads, "That generate (rmat; default: all)")
+           ->check(WholeNumber(0, kMostThreads)),
        only_rmat);
   command->footer(
       "Example:\n  offpath graph import wordnet wordnet.store\n"

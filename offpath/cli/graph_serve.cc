@@ -8,6 +8,7 @@
 
 #include "offpath/cli/commands.h"
 #include "offpath/cli/console.h"
+#include "offpath/cli/option_checks.h"
 #include "offpath/codec/rows.h"
 #include "offpath/graph/serve/memory_node.h"
 #include "offpath/graph/store/store.h"
@@ -15,6 +16,11 @@
 
 namespace offpath::cli {
 namespace {
+
+constexpr uint64_t kMostBlock = uint64_t{1} << 24;  // as many columns as a row can have
+constexpr double kMostQuota = 1e6;                  // percent; a lane's own bound
+constexpr uint64_t kMostWorkers = 1024;
+constexpr uint64_t kMostClients = 65536;
 
 struct Options {
   std::string store;
@@ -125,36 +131,43 @@ void AddGraphServe(CLI::App& graph) {
       "serve", "Be a memory node: sample, quantize and stream batches of a store");
   command->add_option("STORE", options->store, "The store's folder")->required();
   command->add_option("--listen", options->listen, "Address to listen on; port 0 chooses one")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(ParsedBy(wire::ParseTcpAddress));
   command->add_flag("--unauthenticated", options->unauthenticated,
                     "Serve on an address that is not loopback; anyone who reaches it can read the "
                     "graph");
-  command->add_option("--cores", options->cores, "Cores to run on, such as 0 or 0,2-3");
-  command->add_option("--quota", options->quota, "Processor time in percent of one core");
+  command->add_option("--cores", options->cores, "Cores to run on, such as 0 or 0,2-3")
+      ->check(ParsedBy(ParseCoreList));
+  command->add_option("--quota", options->quota, "Processor time in percent of one core")
+      ->check(Number(0, kMostQuota));
   command
       ->add_option("--features", options->features,
                    "How feature rows travel where the client leaves it to the node: f32 f16 bf16 "
                    "i8 i4 i2")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(ParsedBy(codec::ParseRowType));
   command
       ->add_option("--block", options->block,
                    "Columns that share a scale (i8, i4, i2); 0: the whole row")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(WholeNumber(0, kMostBlock));
   command->add_option("--rounding", options->rounding, "nearest or stochastic")
       ->check(CLI::IsMember({"nearest", "stochastic"}))
       ->capture_default_str();
-  command->add_option("--workers", options->workers, "Threads a client; 0: one a core");
+  command->add_option("--workers", options->workers, "Threads a client; 0: one a core")
+      ->check(WholeNumber(0, kMostWorkers));
   command->add_option("--max-clients", options->max_clients, "Clients at once")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(WholeNumber(1, kMostClients));
   command->add_option("--frame-mib", options->frame_mib, "Largest frame, in MiB")
-      ->check(CLI::Range(0.0625, 64.0))
+      ->check(Number(0.0625, 64))
       ->capture_default_str();
   command->add_option("--send-buffers", options->send_buffers, "Frames in flight a client")
-      ->check(CLI::Range(1, 4096))
+      ->check(WholeNumber(1, 4096))
       ->capture_default_str();
   command
       ->add_option("--grace", options->grace_s, "Seconds to finish accepted requests after SIGTERM")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(Number(0, 3600))
       ->capture_default_str();
   command->add_flag("--json", options->json, kJsonHelp);
   command->add_flag("--quiet", options->quiet, "Do not log clients that come and go");

@@ -20,9 +20,12 @@
 #include "offpath/base/error.h"
 #include "offpath/cli/commands.h"
 #include "offpath/cli/console.h"
+#include "offpath/cli/option_checks.h"
 
 namespace offpath::cli {
 namespace {
+
+constexpr double kMostQuota = 1e6;  // percent; a lane's own bound
 
 struct ListOptions {
   bool json = false;
@@ -193,11 +196,15 @@ void AddLaneList(CLI::App& lane) {
 void AddLaneRun(CLI::App& lane) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = lane.add_subcommand("run", "Run a command on a share of the processor");
-  command->add_option("--cores", options->cores, "The cores that it may use, such as 0,2-3");
-  command->add_option("--quota", options->quota,
-                      "Its processor time, in percent of one core (150: one and a half)");
+  command->add_option("--cores", options->cores, "The cores that it may use, such as 0,2-3")
+      ->check(ParsedBy(ParseCoreList));
+  command
+      ->add_option("--quota", options->quota,
+                   "Its processor time, in percent of one core (150: one and a half)")
+      ->check(Number(0, kMostQuota));
   command->add_option("--period", options->period_ms, "Milliseconds over which the quota is kept")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(Number(1, 1000));
   command->add_flag("--strict", options->strict, "Fail where the quota cannot be set");
   command->add_flag("--json", options->json, kJsonHelp);
   command->add_option("COMMAND", options->command, "The command and its arguments, after --")

@@ -52,6 +52,11 @@ int Run(int argc, char** argv) {
     return std::fflush(stdout) == 0 ? 0 : PrintError("cannot write to standard output");
   } catch (const CLI::RuntimeError& error) {
     return error.get_exit_code();
+  } catch (const CLI::RequiredError& error) {
+    // CLI11 notices what is missing first; a mistyped command is better named.
+    const std::vector<std::string> unknown = app.remaining(true);
+    if (!unknown.empty()) return app.exit(CLI::ExtrasError({unknown.front()})) == 0 ? 0 : 2;
+    return app.exit(error) == 0 ? 0 : 2;
   } catch (const CLI::ParseError& error) {
     // --help and --version come this way too, with exit code 0.
     return app.exit(error) == 0 ? 0 : 2;

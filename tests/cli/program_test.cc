@@ -71,6 +71,50 @@ TEST(Program, WrongUsageExitsWithTwoAndSaysWhereHelpIs) {
   }
 }
 
+TEST(Program, AWordThatIsNoCommandIsNamed) {
+  EXPECT_THAT(RunProgram({"grahp", "info"}).err, HasSubstr("grahp"));
+  EXPECT_THAT(RunProgram({"graph", "inof"}).err, HasSubstr("inof"));
+  EXPECT_THAT(RunProgram({"--nonsense"}).err, HasSubstr("--nonsense"));
+}
+
+TEST(Program, ANumberThatIsNoneOrOutOfRangeIsAWrongUseThatNamesTheOption) {
+  struct Case {
+    std::vector<std::string> command;
+    std::string option;
+    std::vector<std::string> values;
+  };
+  const std::vector<std::string> import = {"graph", "import", "rmat", "/nonexistent/store"};
+  const std::vector<std::string> serve = {"graph", "serve", "/nonexistent/store"};
+  const std::vector<std::string> lane = {"lane", "run"};
+  const std::string above = "99999999999999999999";  // 2^64 and more
+  const std::vector<Case> cases = {
+      {import, "--nodes", {"", "0", "-1", "1e3", "nan", above}},
+      {import, "--seed", {"", "-1", "x", above}},
+      {import, "--threads", {"-1", "1025", above}},
+      {import, "--memory", {"", "0", "-1"}},
+      {import, "--homophily", {"", "-1", "nan", "2"}},
+      {serve, "--workers", {"-1", "", above}},
+      {serve, "--max-clients", {"0", "-1"}},
+      {serve, "--frame-mib", {"nan", "inf", "0", ""}},
+      {serve, "--grace", {"nan", "-1"}},
+      {serve, "--cores", {"", "x", "0-"}},
+      {serve, "--listen", {"", "localhost", "127.0.0.1:65536", "::1:7077"}},
+      {serve, "--features", {"", "f33"}},
+      {lane, "--quota", {"", "-1", "nan", "inf"}},
+      {lane, "--period", {"0", "nan", "1001"}},
+  };
+  for (const Case& one : cases) {
+    for (const std::string& value : one.values) {
+      std::vector<std::string> arguments = one.command;
+      arguments.insert(arguments.end(), {one.option, value});
+      if (one.command == lane) arguments.insert(arguments.end(), {"--", "true"});
+      const ProgramResult result = RunProgram(arguments);
+      EXPECT_EQ(result.exit_code, 2) << one.option << " '" << value << "'";
+      EXPECT_THAT(result.err, HasSubstr(one.option)) << "'" << value << "'";
+    }
+  }
+}
+
 TEST(Program, VersionIsOnOneLine) {
   const ProgramResult result = RunProgram({"--version"});
   EXPECT_EQ(result.exit_code, 0);
