@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "offpath/base/error.h"
 #include "offpath/graph/import/line_reader.h"
 #include "offpath/graph/import/node_ids.h"
 #include "offpath/graph/store/edge_spool.h"
@@ -16,6 +19,7 @@ namespace offpath::graph {
 namespace {
 
 constexpr size_t kPiece = size_t{1} << 18;  // edges
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Edges as they were read: in memory, or once they are many in a scratch file.
 struct EdgePiece {
@@ -107,10 +111,14 @@ class EdgeListImport {
     LineReader reader(path_);
     bool strings = options_.ids == NodeIdKind::kStrings;
     bool guessed = options_.ids != NodeIdKind::kGuess;
+    bool first = true;
     uint64_t line = 0;
     while (true) {
-      const std::string_view text = reader.Next();
+      std::string_view text = reader.Next();
       if (text.empty()) break;
+      // The mark that Windows' editors put before UTF-8 is no part of the first id.
+      if (first && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+      first = false;
       if (!guessed) guessed = GuessIds(text, line, strings);
       if (strings) {
         ReadStrings(text, line);
@@ -149,7 +157,19 @@ class EdgeListImport {
     EdgeLine edge;
     if (!NextEdge(text, position, line, options_.third, path_, edge)) return false;
     int64_t ignored = 0;
-    strings = !ParseNodeId(edge.src, ignored) || !ParseNodeId(edge.dst, ignored);
+    const auto numbers = [&](const EdgeLine& ends) {
+      return ParseNodeId(ends.src, ignored) && ParseNodeId(ends.dst, ignored);
+    };
+    strings = !numbers(edge);
+    const uint64_t first_line = line;
+    if (strings && NextEdge(text, position, line, options_.third, path_, edge) && numbers(edge)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  path_ + ": line " + std::to_string(first_line) +
+                      " is not two node numbers from 0 to 2^63 - 1 though line " +
+                      std::to_string(line) +
+                      " is: remove it where it is a header, or say that ids are names "
+                      "(--string-ids)");
+    }
     return true;
   }
 

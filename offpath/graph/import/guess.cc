@@ -87,6 +87,11 @@ SourceGuess GuessFile(const std::string& source) {
     }
   }
   const std::string head = FirstBytes(source);
+  for (const std::string_view ending : {".gz", ".npz", ".npy"}) {
+    if (!head.empty() || !name.ends_with(ending)) continue;
+    throw Error(ErrorCode::kCorruptData,
+                "'" + source + "' is an empty file, which no " + std::string(ending) + " is");
+  }
   if (head.starts_with("PK")) {
     if (Mentions(source, {"indptr", "indices", "shape"}) ||
         Mentions(source, {"row", "col", "shape"})) {
@@ -115,7 +120,14 @@ SourceGuess GuessSource(const std::string& source) {
   std::error_code error;
   const fs::file_status status = fs::status(source, error);
   if (fs::is_directory(status)) return GuessFolder(source);
-  if (fs::exists(status)) return GuessFile(source);
+  if (fs::exists(status)) {
+    // A pipe would block, and gives its bytes once: they are looked at before they are read.
+    if (!fs::is_regular_file(status)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "'" + source + "' is neither a regular file nor a folder; save it as a file");
+    }
+    return GuessFile(source);
+  }
   if (source == "rmat") return {SourceFormat::kRmat, "", "", "a seeded R-MAT graph"};
   if (source == "wordnet") return {SourceFormat::kWordnet, "", "", "WordNet's dictionary"};
   throw Error(

@@ -77,6 +77,28 @@ TEST(EdgeList, StringsAreNumberedAsTheyAppearAndKept) {
   EXPECT_EQ(numbers->NodeName(0, 0), "2");
 }
 
+TEST(EdgeList, AByteOrderMarkIsNoPartOfTheFirstId) {
+  const TempFolder folder;
+  const auto store = ImportText(folder,
+                                "\xEF\xBB\xBF"
+                                "0\t1\r\n1\t0\r\n");
+  EXPECT_THAT(EdgesById(store->edge_types()[0].csc), UnorderedElementsAre(Pair(0, 1), Pair(1, 0)));
+  EXPECT_EQ(store->NodeName(0, 0), "");
+}
+
+// Else one word at the top would make names of all ids.
+TEST(EdgeList, AHeaderBeforeNumbersIsNamed) {
+  const TempFolder folder;
+  const auto refuse = [&](const std::string& text) {
+    EXPECT_ERROR(ImportText(folder, text), ErrorCode::kInvalidArgument, "edges.txt: line 1");
+  };
+  refuse("src,dst\n1,2\n");
+  refuse("9223372036854775808 1\n1 2\n");
+  refuse("-1 2\n\n3 4\n");
+  const auto named = ImportText(folder, "a b\n1 2\n", {.ids = NodeIdKind::kStrings, .nodes = {}});
+  EXPECT_EQ(named->node_types()[0].count, 4);
+}
+
 TEST(EdgeList, DuplicatesAndSelfLoopsStayUnlessDropped) {
   const TempFolder folder;
   const std::string text = "0 1\n0 1\n1 1\n1 0\n";

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -33,6 +34,16 @@ TEST(Guess, FilesAreKnownByWhatTheyHold) {
   EXPECT_EQ(GuessSource(folder / "n.npz").format, SourceFormat::kNpy);
   WriteNpz(folder / "u.npz", {{"foo", "x"}});
   EXPECT_ERROR(GuessSource(folder / "u.npz"), ErrorCode::kUnsupported, "zip archive");
+}
+
+TEST(Guess, WhatCannotBeLookedAtIsRefused) {
+  const TempFolder folder;
+  for (const std::string name : {"a.txt.gz", "a.npz", "edge_index.npy"}) {
+    WriteFile(folder / name, "");
+    EXPECT_ERROR(GuessSource(folder / name), ErrorCode::kCorruptData, name + "' is an empty file");
+  }
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_ERROR(GuessSource(folder / "pipe"), ErrorCode::kInvalidArgument, "pipe");
 }
 
 TEST(Guess, FoldersAreKnownByTheirFiles) {
