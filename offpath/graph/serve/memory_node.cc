@@ -1,6 +1,7 @@
 #include "offpath/graph/serve/memory_node.h"
 
 #include <algorithm>
+#include <exception>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -98,9 +99,24 @@ struct MemoryNode::State {
     }
     Log(channel->peer() + " connected");
     ++ended.clients_total;
-    Client& client = clients.emplace_back();
+    Client client;
     client.session = std::make_unique<Session>(store, options, info, std::move(channel));
-    client.thread = std::thread([session = client.session.get()] { session->Run(); });
+    clients.emplace_back();  // first, so that nothing can fail once the thread runs
+    try {
+      client.thread = std::thread([session = client.session.get()] { session->Run(); });
+    } catch (...) {
+      clients.pop_back();
+      throw;
+    }
+    clients.back() = std::move(client);
+  }
+
+  // A client's trouble, or a passing shortage of descriptors, threads or memory: none may end the
+  // node.
+  void LogFailedAccept(const std::exception& error) const {
+    if (stopping) return;
+    Log(std::string("accepting a client: ") + error.what());
+    std::this_thread::sleep_for(kAcceptPoll);
   }
 
   void AcceptClients() {
@@ -108,12 +124,10 @@ struct MemoryNode::State {
       try {
         Admit(listener->Accept(Deadline::After(kAcceptPoll)));
       } catch (const Error& error) {
-        // A time-out is the usual case; anything else is a client's trouble or a passing shortage
-        // of descriptors, and must not end the node.
-        if (error.code() != ErrorCode::kTimeout && !stopping) {
-          Log(std::string("accepting a client: ") + error.what());
-          std::this_thread::sleep_for(kAcceptPoll);
-        }
+        // A time-out is the usual case.
+        if (error.code() != ErrorCode::kTimeout) LogFailedAccept(error);
+      } catch (const std::exception& error) {
+        LogFailedAccept(error);
       }
       Reap();
     }

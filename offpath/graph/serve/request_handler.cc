@@ -167,8 +167,9 @@ void RequestHandler::SendRows(uint32_t stream, uint64_t& sequence, size_t node_t
   const NodeType& type = store_->node_types()[node_type];
   const auto dim = static_cast<size_t>(type.features.dim);
   const size_t row_bytes = codec::EncodedRowBytes(format, dim);
-  const size_t capacity = channel_.max_payload() - kRowsHeadBytes;
-  if (row_bytes > capacity) {
+  // A client chooses how small frames are: even the head of a row need not fit.
+  const size_t capacity = channel_.max_payload() - std::min(channel_.max_payload(), kRowsHeadBytes);
+  if (capacity == 0 || row_bytes > capacity) {
     throw Error(ErrorCode::kUnsupported, "a feature row of node type '" + type.name + "' takes " +
                                              std::to_string(row_bytes) +
                                              " bytes, more than a frame of " +

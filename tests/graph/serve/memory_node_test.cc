@@ -121,6 +121,23 @@ TEST_F(MemoryNodeTest, FramesFarSmallerThanABatchChangeNothing) {
   }
 }
 
+// The client chooses how large frames may be: a node must not write rows into smaller ones.
+TEST_F(MemoryNodeTest, FramesTooSmallForARowAreRefusedAndTheNodeLivesOn) {
+  MemoryNode node(store_, {});
+  node.Start();
+  for (const size_t bytes : {1, 8, 16, 24}) {
+    for (const auto mode : {BatchMode::kNear, BatchMode::kRpc, BatchMode::kPull}) {
+      BatchStreamOptions options{.mode = mode};
+      options.channel.max_payload = bytes;
+      BatchStream stream(node.address(), Plan(), options);
+      stream.Start(0, 0, 1);
+      EXPECT_ERROR(stream.Next(), ErrorCode::kUnsupported, "raise the frame size");
+    }
+  }
+  BatchStream stream(node.address(), Plan(), {});
+  ExpectSameAsLocal(stream, Plan(), 0);
+}
+
 TEST_F(MemoryNodeTest, FullNeighbourhoodsWithoutEdgeIdsOrLabels) {
   MemoryNode node(store_, {});
   node.Start();
