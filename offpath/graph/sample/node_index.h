@@ -48,7 +48,7 @@ class NodeIndex {
   // Brings the entry of a node near. Inlined by force: g++ takes a function that only prefetches
   // for one without effect, and drops calls of it.
   [[gnu::always_inline]] void Prefetch(int64_t node) const noexcept {
-    __builtin_prefetch(table_.data() + (dense_ ? static_cast<size_t>(node) : Slot(node)), 1, 3);
+    __builtin_prefetch(table_.data() + (dense_ ? static_cast<size_t>(node) : Slot(node)), 0, 2);
   }
 
   size_t table_bytes() const noexcept { return table_.capacity() * sizeof(uint32_t); }
