@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -100,11 +101,23 @@ void BindLocal(nb::module_& m) {
 // Ends the stream without the GIL: its threads may be in the middle of a batch.
 struct StreamHolder {
   std::unique_ptr<BatchStream> stream;
+  pid_t process = getpid();
   StreamHolder() = default;
   StreamHolder(StreamHolder&&) = default;
   ~StreamHolder() {
+    if (process != getpid()) {
+      // A forked child has none of the threads, and the connection is its parent's.
+      static_cast<void>(stream.release());
+      return;
+    }
     const nb::gil_scoped_release released;
     stream.reset();
+  }
+  BatchStream& Checked() const {
+    if (process == getpid()) return *stream;
+    throw Error(ErrorCode::kUnsupported,
+                "this connection is that of process " + std::to_string(process) +
+                    ", from which this one was forked: begin to iterate after the fork");
   }
 };
 
@@ -139,13 +152,14 @@ void BindRemote(nb::module_& m) {
       .def(
           "begin",
           [](StreamHolder& self, uint64_t epoch, uint64_t first) {
-            const uint64_t batches = self.stream->batches();
-            self.stream->Start(epoch, first, first < batches ? batches - first : 0);
+            BatchStream& stream = self.Checked();
+            const uint64_t batches = stream.batches();
+            stream.Start(epoch, first, first < batches ? batches - first : 0);
           },
           nb::arg("epoch"), nb::arg("first") = 0, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "next",
-          [](StreamHolder& self, double timeout) { return NextRemote(*self.stream, timeout); },
+          [](StreamHolder& self, double timeout) { return NextRemote(self.Checked(), timeout); },
           nb::arg("timeout") = 600.0, "The next Batch in order; None at the epoch's end.")
       .def("stats", [](const StreamHolder& self) {
         const graph::BatchStreamStats stats = self.stream->stats();

@@ -1,6 +1,7 @@
 """Batches are the same for any number of workers, keep their memory while they are used, and no longer."""
 
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -165,6 +166,36 @@ def test_ctrl_c_ends_a_wait_for_a_slow_batch(tmp_path, workers, environment):
     finally:
         process.kill()
         process.communicate()
+
+
+def test_a_forked_child_makes_batches_of_its_own(rmat):
+    batches = sample_batches(rmat, [5], "train", batch_size=128, seed=4, num_workers=2, tensors="numpy")
+    first = [batch_arrays(b) for b in batches.epoch(0)]  # leaves a source that waits for the next epoch
+    begun = batches.epoch(0)
+    next(begun)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(20)
+            same = [batch_arrays(b) for b in batches.epoch(0)] == first
+            try:
+                next(begun)
+            except offpath.UnsupportedError:
+                code = 0 if same else 2
+            del batches, begun
+            gc.collect()
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(list(begun)) == len(first) - 1
+
+
+def test_an_error_about_bytes_that_are_not_text_is_still_an_error(tmp_path):
+    import_graph("rmat", tmp_path / "s", nodes=10, edges=20, dim=2, classes=2)
+    (tmp_path / "s" / "store.json").write_bytes(b'{"format": "\xff\xfe"}')
+    with pytest.raises(offpath.CorruptDataError, match="store.json"):
+        Store.open(tmp_path / "s")
 
 
 def test_ten_thousand_batches_leak_nothing(store):

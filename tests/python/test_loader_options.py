@@ -52,6 +52,45 @@ def test_what_says_how_worker_processes_run_is_accepted(store):
     assert sum(batch.batch_size for batch in loader) == 500
 
 
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("batch_size", 0), ("batch_size", 1.5), ("batch_size", "x"), ("batch_size", 2**70), ("batch_size", None),
+        ("num_workers", -1), ("num_workers", 1 << 20), ("num_workers", 0.5), ("num_workers", "2"),
+        ("prefetch", 0), ("prefetch", 2.5), ("seed", "x"), ("seed", 2**64), ("first_epoch", -1),
+        ("timeout", 0), ("timeout", float("nan")), ("timeout", "x"),
+        ("feature_format", ""), ("feature_format", "i8/-1"), ("feature_format", "i8/999999999999"),
+        ("feature_format", "i8~~"), ("feature_format", 8),
+    ],
+)  # fmt: skip
+def test_a_number_that_is_none_or_out_of_range_is_refused_by_name(store, option, value):
+    with pytest.raises(offpath.InvalidArgumentError, match=f"{option}|workers|feature format"):
+        list(sample_batches(store, [2], **{"num_workers": 1, "prefetch": 2, option: value}))
+
+
+@pytest.mark.parametrize("fanouts", [[1.5], "33", [float("inf")], [2**64], ["3"], [None]], ids=str)
+def test_fanouts_are_not_rounded_or_read_from_text(store, fanouts):
+    with pytest.raises(offpath.InvalidArgumentError, match="num_neighbors"):
+        sample_batches(store, fanouts)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    ["", torch.eye(3).to_sparse(), torch.empty(3, dtype=torch.long, device="meta"), [[1], [1, 2]]],
+    ids=["no name", "sparse", "without data", "ragged"],
+)
+def test_input_nodes_that_are_no_plain_array_are_refused(store, nodes):
+    with pytest.raises(offpath.InvalidArgumentError, match="input_nodes"):
+        sample_batches(store, [2], nodes)
+
+
+def test_an_edge_index_of_floats_is_refused():
+    data = random_data(10, 20)
+    data.edge_index = data.edge_index.float()
+    with pytest.raises(offpath.InvalidArgumentError, match="edge_index of the Data is torch.float32"):
+        NeighborLoader(data, [2])
+
+
 def test_unknown_arguments_are_named(store):
     with pytest.raises(offpath.InvalidArgumentError, match="num_neighbours"):
         NeighborLoader(store, [2], num_neighbours=[3])

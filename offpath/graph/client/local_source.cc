@@ -1,9 +1,13 @@
 #include "offpath/graph/client/local_source.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -12,6 +16,25 @@
 #include "offpath/graph/protocol/open_plan.h"
 
 namespace offpath::graph {
+namespace {
+
+constexpr size_t kMaxThreads = 1024;
+constexpr size_t kMaxPrefetch = 65536;
+
+// More of either is a mistake, such as a negative number on its way through an unsigned type.
+LocalSourceOptions Checked(LocalSourceOptions options) {
+  const auto check = [](const char* what, size_t value, size_t most) {
+    if (value <= most) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                std::to_string(value) + " " + what + ": at most " + std::to_string(most) + " work");
+  };
+  check("workers", options.threads, kMaxThreads);
+  check("batches ahead a worker", options.prefetch, kMaxPrefetch);
+  options.prefetch = std::max<size_t>(options.prefetch, 1);
+  return options;
+}
+
+}  // namespace
 
 struct LocalSource::State {
   // A batch of the window, from when a worker takes it until it is delivered.
@@ -24,25 +47,42 @@ struct LocalSource::State {
   State(std::shared_ptr<const Store> mapped, BatchPlan batch_plan, LocalSourceOptions options)
       : store(std::move(mapped)),
         plan(std::make_shared<const OpenPlan>(store, std::move(batch_plan), codec::RowFormat{})),
-        window(std::max<size_t>(options.threads * std::max<size_t>(options.prefetch, 1), 1)),
+        window(std::max<size_t>(options.threads * options.prefetch, 1)),
         // Beyond the window: the batch in the caller's hands and one being let go.
         pool(window + options.threads + 2),
         slots(window) {
     for (size_t i = 0; i < std::max<size_t>(options.threads, 1); ++i) {
       makers.push_back(std::make_unique<BatchMaker>(store, plan));
     }
-    for (size_t i = 0; i < options.threads; ++i) {
-      workers.emplace_back([this, i] { Work(*makers[i]); });
+    try {
+      for (size_t i = 0; i < options.threads; ++i) {
+        workers.emplace_back([this, i] { Work(*makers[i]); });
+      }
+    } catch (const std::system_error& error) {
+      StopWorkers();
+      ThrowErrno(error.code().value(), "starting worker " + std::to_string(workers.size() + 1) +
+                                           " of " + std::to_string(options.threads));
     }
   }
 
-  ~State() {
+  ~State() { StopWorkers(); }
+
+  void StopWorkers() {
     {
       const std::lock_guard lock(mutex);
       stopping = true;
     }
     room.notify_all();
     for (std::thread& worker : workers) worker.join();
+  }
+
+  // Threads do not live on in a forked child, and what they held locked stays locked there.
+  bool InForkedChild() const { return process != getpid() && !workers.empty(); }
+  void CheckProcess() const {
+    if (!InForkedChild()) return;
+    throw Error(ErrorCode::kUnsupported,
+                "these batches are made by threads of process " + std::to_string(process) +
+                    ", from which this one was forked: make their source after the fork");
   }
 
   bool MayStart() const { return to_start < end && to_start < to_deliver + window; }
@@ -76,6 +116,7 @@ struct LocalSource::State {
     }
   }
 
+  const pid_t process = getpid();
   const std::shared_ptr<const Store> store;
   const std::shared_ptr<const OpenPlan> plan;
   const size_t window;
@@ -95,9 +136,11 @@ struct LocalSource::State {
 
 LocalSource::LocalSource(std::shared_ptr<const Store> store, BatchPlan plan,
                          LocalSourceOptions options)
-    : state_(std::make_unique<State>(std::move(store), std::move(plan), options)) {}
+    : state_(std::make_unique<State>(std::move(store), std::move(plan), Checked(options))) {}
 
-LocalSource::~LocalSource() = default;
+LocalSource::~LocalSource() {
+  if (state_->InForkedChild()) static_cast<void>(state_.release());
+}
 
 uint64_t LocalSource::seeds() const noexcept { return state_->plan->order().count(); }
 uint64_t LocalSource::batches() const noexcept { return state_->plan->order().batches(); }
@@ -107,6 +150,7 @@ void LocalSource::Places(const BatchNumber& number, std::vector<int64_t>& places
 }
 
 void LocalSource::Begin(uint64_t epoch, uint64_t first) {
+  state_->CheckProcess();
   {
     const std::lock_guard lock(state_->mutex);
     ++state_->generation;
@@ -121,6 +165,7 @@ void LocalSource::Begin(uint64_t epoch, uint64_t first) {
 bool LocalSource::Ready(std::chrono::nanoseconds wait) {
   State& state = *state_;
   if (state.workers.empty()) return true;
+  state.CheckProcess();
   std::unique_lock lock(state.mutex);
   return state.delivery.wait_for(lock, wait, [&state] {
     return state.to_deliver >= state.end || state.slots[state.to_deliver % state.window].done;

@@ -23,15 +23,19 @@
 namespace offpath::graph {
 
 struct LocalSourceOptions {
-  size_t threads = 1;   // workers; 0: batches are made by the thread that calls Next()
-  size_t prefetch = 2;  // batches ahead of the last delivered, a worker; at least 1
+  // Workers, at most 1024; 0: batches are made by the thread that calls Next().
+  size_t threads = 1;
+  // Batches ahead of the last delivered, a worker; 1 to 65536.
+  size_t prefetch = 2;
 };
 
 class LocalSource {
  public:
-  // Throws kInvalidArgument or kNotFound where the plan does not fit the store.
+  // Throws kInvalidArgument or kNotFound where the plan does not fit the store, kInvalidArgument
+  // for options out of range, kResourceExhausted where the threads cannot be started.
   LocalSource(std::shared_ptr<const Store> store, BatchPlan plan, LocalSourceOptions options);
-  // Waits for the batches that are being made.
+  // Waits for the batches that are being made. In a child that was forked from the process that
+  // made the source there are no workers to wait for: its memory is left as it is.
   ~LocalSource();
   LocalSource(const LocalSource&) = delete;
   LocalSource& operator=(const LocalSource&) = delete;
@@ -42,7 +46,8 @@ class LocalSource {
   void Places(const BatchNumber& number, std::vector<int64_t>& places) const;
 
   // The next Next() gives batch `first` of `epoch`; what was made ahead of another epoch is
-  // dropped.
+  // dropped. Throws kUnsupported, as Ready() and Next() do, where the workers are those of the
+  // process that this one was forked from: make another source after fork().
   void Begin(uint64_t epoch, uint64_t first = 0);
   // Waits for up to `wait`; false: Next() would still have to wait.
   bool Ready(std::chrono::nanoseconds wait);

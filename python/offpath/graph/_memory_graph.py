@@ -31,14 +31,18 @@ class MemoryGraph(LocalGraph):
         self.gathers_x = [node.feature_dim is not None for node in self.nodes]
 
 
+def _address(value) -> int:
+    try:
+        return value.data_ptr()
+    except (AttributeError, RuntimeError):  # no tensor, or a sparse one
+        return id(value)
+
+
 def _fingerprint(parts: GraphParts) -> tuple:
     """Changes when the object's edges or features are replaced or written to."""
     watched = [edge.edge_index for edge in parts.edges]
     watched += [node.attributes["x"] for node in parts.nodes if "x" in node.attributes]
-    return tuple(
-        (tuple(v.shape), v.data_ptr() if hasattr(v, "data_ptr") else id(v), getattr(v, "_version", 0))
-        for v in watched
-    ) + tuple((node.name, node.count) for node in parts.nodes)
+    return tuple((tuple(v.shape), _address(v), getattr(v, "_version", 0)) for v in watched) + tuple((node.name, node.count) for node in parts.nodes)
 
 
 # The loaders of one script (train, validation, test) share what was made of their one graph.

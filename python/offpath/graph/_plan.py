@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -11,7 +13,7 @@ from .. import _core
 from ..errors import InvalidArgumentError
 from .view import GraphView
 
-__all__ = ["Seeds", "fanouts_of", "seeds_of", "set_feature_format"]
+__all__ = ["Seeds", "fanouts_of", "seeds_of", "set_feature_format", "whole_number"]
 
 
 @dataclass
@@ -26,13 +28,29 @@ class Seeds:
     ids_are_nodes: bool = False
 
 
-def _hop_list(value: Any, what: str) -> list[int]:
+def whole_number(value: Any, what: str, least: int, most: int = 2**63 - 1) -> int:
+    """`value` as an int; what is none, such as 1.5, is not rounded to one."""
     try:
-        hops = [int(hop) for hop in value]
-    except (TypeError, ValueError):
-        raise InvalidArgumentError(f"{what} is {value!r}: expected a list of fan-outs") from None
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(f"{what} is {value!r}: expected a whole number") from None
+    if not least <= number <= most:
+        bound = f"{least} or more" if number < least else f"{most} or less"
+        raise InvalidArgumentError(f"{what} is {number}: expected {bound}")
+    return number
+
+
+def _hop_list(value: Any, what: str) -> list[int]:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        raise InvalidArgumentError(f"{what} is {value!r}: expected a list of fan-outs")
+    try:
+        hops = [operator.index(hop) for hop in value]
+    except TypeError:
+        raise InvalidArgumentError(
+            f"{what} is {value!r}: expected a list of fan-outs, each a whole number"
+        ) from None
     for hop in hops:
-        if hop < -1:
+        if not -1 <= hop < 2**63:
             raise InvalidArgumentError(
                 f"{what} holds {hop}: a fan-out is -1 (all neighbours), 0 or more"
             )
@@ -64,7 +82,10 @@ def fanouts_of(graph: GraphView, num_neighbors: Any) -> list[list[int]]:
 
 
 def _array(value: Any) -> np.ndarray:
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+    try:
+        return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+    except (TypeError, ValueError, NotImplementedError) as error:  # sparse, ragged, without data
+        raise InvalidArgumentError(f"input_nodes is no plain array: {error}") from None
 
 
 def seeds_of(graph: GraphView, input_nodes: Any) -> Seeds:
@@ -87,6 +108,8 @@ def seeds_of(graph: GraphView, input_nodes: Any) -> Seeds:
     if input_nodes is None:
         return Seeds(t)
     if isinstance(input_nodes, str):
+        if not input_nodes:
+            raise InvalidArgumentError("input_nodes is '': expected a split's name, or None for all")
         if input_nodes == graph.node_types[t] and input_nodes not in graph.nodes[t].splits:
             return Seeds(t)
         return Seeds(t, split=input_nodes, ids_are_nodes=True)
@@ -103,6 +126,8 @@ def seeds_of(graph: GraphView, input_nodes: Any) -> Seeds:
             f"input_nodes has shape {nodes.shape} and type {nodes.dtype}: expected a list of node "
             "numbers or a mask"
         )
+    if nodes.dtype == np.uint64 and nodes.size and nodes.max() >= 2**63:
+        raise InvalidArgumentError(f"input_nodes holds {nodes.max()}, which is no node")
     return Seeds(t, np.ascontiguousarray(nodes, dtype=np.int64))
 
 
@@ -112,12 +137,10 @@ def set_feature_format(plan: _core.BatchPlan, text: Optional[str], remote: bool,
         if remote:
             plan.node_format = True
         return
-    kind, _, block = text.partition("/")
-    stochastic = kind.endswith("~")
-    try:
-        columns = int(block) if block else 0
-    except ValueError:
+    parts = re.fullmatch(r"([a-z0-9]+)(~?)(?:/([0-9]{1,8}))?", text) if isinstance(text, str) else None
+    if parts is None:
         raise InvalidArgumentError(
             f"feature format {text!r}: expected a type, '~' for stochastic rounding, '/COLUMNS'"
-        ) from None
-    plan.set_feature_format(kind.rstrip("~"), stochastic, columns, seed)
+        )
+    kind, stochastic, block = parts.groups()
+    plan.set_feature_format(kind, bool(stochastic), int(block or 0), seed)

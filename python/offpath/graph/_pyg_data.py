@@ -63,6 +63,8 @@ def _edge_index_of(store, where: str):
         raise InvalidArgumentError(
             f"edge_index of {where} has shape {tuple(edge_index.shape)}, not [2, edges]"
         )
+    if "int" not in str(edge_index.dtype):
+        raise InvalidArgumentError(f"edge_index of {where} is {edge_index.dtype}: expected integers")
     return edge_index
 
 

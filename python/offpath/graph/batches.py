@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _core
 from ..errors import InvalidArgumentError
-from ._plan import fanouts_of, seeds_of, set_feature_format
+from ._plan import fanouts_of, seeds_of, set_feature_format, whole_number
 from .store import EdgeType, Store
 from .view import GraphView, RemoteGraph, open_graph
 
@@ -137,8 +137,10 @@ class Batches:
         self._open = lambda: graph.open_source(
             plan, threads=num_workers, prefetch=prefetch, mode=mode
         )
-        # Sources hold samplers, threads and connections: kept between epochs.
+        # Sources hold samplers, threads and connections: kept between epochs, by the process that
+        # made them. A forked child makes its own.
         self._idle: list = []
+        self._process = os.getpid()
         self._empty = empty
         if empty:
             self.num_seeds = self.num_batches = 0
@@ -164,6 +166,9 @@ class Batches:
     def epoch_core(self, epoch: int, first: int = 0) -> Iterator[_core.Batch]:
         if self._empty:
             return
+        process = os.getpid()
+        if process != self._process:
+            self._idle, self._process = [], process
         source = self._idle.pop() if self._idle else self._open()
         try:
             source.begin(epoch, first)
@@ -171,7 +176,8 @@ class Batches:
             while (batch := next_batch(timeout)) is not None:
                 yield batch
         finally:
-            self._idle.append(source)
+            if os.getpid() == process:
+                self._idle.append(source)
 
     def places(self, epoch: int, number: int) -> np.ndarray:
         """Places of a batch's seeds in the list of input nodes."""
@@ -213,21 +219,24 @@ def sample_batches(
     thread does. `mode` is how a memory node is asked: near, rpc or pull. `tensors`: torch or numpy.
     """
     view = open_graph(graph)
-    if int(batch_size) < 1:
-        raise InvalidArgumentError(f"batch_size is {batch_size}: expected 1 or more")
-    if num_workers < 0 or prefetch < 1:
-        raise InvalidArgumentError("num_workers must be 0 or more, and prefetch 1 or more")
+    batch_size = whole_number(batch_size, "batch_size", 1)
+    num_workers = whole_number(num_workers, "num_workers", 0)
+    prefetch = whole_number(prefetch, "prefetch", 1)
+    first_epoch = whole_number(first_epoch, "first_epoch", 0)
+    seed = whole_number(seed, "seed", -(2**63), 2**64 - 1)
+    if not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise InvalidArgumentError(f"timeout is {timeout!r}: expected seconds above 0")
     seeds = seeds_of(view, input_nodes)
     plan = _core.BatchPlan()
     plan.fanouts = fanouts_of(view, num_neighbors)
     plan.replace = bool(replace)
-    plan.seed = int(seed) & (2**64 - 1)
+    plan.seed = seed & (2**64 - 1)
     plan.seed_type = seeds.node_type
     if seeds.split is not None:
         plan.split = seeds.split
     if seeds.nodes is not None:
         plan.set_nodes(seeds.nodes)
-    plan.batch_size = int(batch_size)
+    plan.batch_size = batch_size
     plan.shuffle = bool(shuffle)
     plan.drop_last = bool(drop_last)
     plan.with_features = bool(with_features)
@@ -241,8 +250,8 @@ def sample_batches(
         view,
         plan,
         empty=empty,
-        num_workers=int(num_workers),
-        prefetch=int(prefetch),
+        num_workers=num_workers,
+        prefetch=prefetch,
         mode=mode,
         timeout=timeout,
         convert=_converter(tensors),

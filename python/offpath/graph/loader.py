@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InvalidArgumentError, UnsupportedError
 from ._memory_graph import MemoryGraph, memory_graph
-from ._plan import Seeds, seeds_of
+from ._plan import Seeds, seeds_of, whole_number
 from ._pyg_data import is_pyg_data
 from .batches import sample_batches
 from .store import Store
@@ -110,9 +110,9 @@ class NeighborLoader:
         self.data = data
         self.graph = memory_graph(data) if is_pyg_data(data) else open_graph(data)
         self.transform = transform
-        self.batch_size = int(batch_size)
+        self.batch_size = whole_number(batch_size, "batch_size", 1)
         self.pin_memory = bool(pin_memory)
-        self.num_workers = int(num_workers)
+        self.num_workers = whole_number(num_workers, "num_workers", 0)
         self._seeds: Seeds = seeds_of(self.graph, input_nodes)
         self._fill = _fields_of(self.graph, data)
         _check_format(self.graph, feature_format)

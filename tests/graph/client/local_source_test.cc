@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -13,6 +15,7 @@
 #include "offpath/base/buffer.h"
 #include "offpath/base/error.h"
 #include "offpath/graph/store/store.h"
+#include "tests/base/expect_error.h"
 #include "tests/base/temp_folder.h"
 #include "tests/graph/random_store.h"
 
@@ -222,6 +225,35 @@ TEST_F(LocalSourceTest, PlansThatDoNotFitAreNamed) {
   plan = Plan();
   plan.nodes = {0, 400};
   EXPECT_THROW(Source(1, 1, plan), Error);
+}
+
+TEST_F(LocalSourceTest, OptionsThatNoMachineCanServeAreRefused) {
+  EXPECT_ERROR(Source(1025), ErrorCode::kInvalidArgument, "workers");
+  EXPECT_ERROR(Source(~size_t{0}), ErrorCode::kInvalidArgument, "workers");
+  EXPECT_ERROR(Source(2, ~size_t{0}), ErrorCode::kInvalidArgument, "batches ahead");
+}
+
+// Exit code 0: it took no lock that a thread which is not there may hold.
+TEST_F(LocalSourceTest, AForkedChildIsToldAndEndsWithoutTheWorkers) {
+  auto source = Source(2);
+  source->Begin(0);
+  ASSERT_NE(source->Next(Deadline::After(60s)), nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    int code = 1;
+    try {
+      source->Next(Deadline::After(10s));
+    } catch (const Error& error) {
+      code = error.code() == ErrorCode::kUnsupported ? 0 : 2;
+    }
+    source.reset();
+    _exit(code);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(source->Next(Deadline::After(60s)), nullptr);
 }
 
 }  // namespace
