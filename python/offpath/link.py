@@ -26,6 +26,8 @@ import time
 from dataclasses import dataclass
 from typing import Iterator, Sequence
 
+from offpath import children
+
 __all__ = ["LinkEnd", "ShapedLink", "remove_leftovers", "unavailable_reason"]
 
 _NAME = re.compile(r"^offpath-(\d+)-(\d+)-(\d+)-(left|right)$")
@@ -125,8 +127,8 @@ class LinkEnd:
         return ["nsenter", f"--net=/run/netns/{self.namespace}", "--", *map(str, argv)]
 
     def popen(self, argv: Sequence[str], **options) -> subprocess.Popen:
-        """subprocess.Popen inside this end; the pid is the program's own."""
-        return subprocess.Popen(self.command(argv), **options)
+        """A child inside this end that ends with this process; the pid is the program's own."""
+        return children.popen(self.command(argv), **options)
 
     def run(self, argv: Sequence[str], **options) -> subprocess.CompletedProcess:
         """subprocess.run inside this end."""

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import signal
+import subprocess
 import sys
 
 from . import graph_job
+
+
+def _leave(number: int, _frame) -> None:
+    # So that processes and namespaces are taken down on the way out.
+    raise SystemExit(128 + number)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -26,11 +33,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rate", default="1gbit", help="rate of the link, in tc's form")
     parser.add_argument("--quota", type=float, default=50, help="percent of a core for the memory node")
     args = parser.parse_args(argv)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     try:
         graph_job.run(args.data, args.report, rate=args.rate, quota=args.quota)
     except KeyboardInterrupt:
         return 130
-    except RuntimeError as error:
+    except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

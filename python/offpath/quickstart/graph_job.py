@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 
+from offpath import children
 from offpath import link as links
 
 FANOUTS = [15, 10, 5]
@@ -49,7 +50,9 @@ def make_store(folder: pathlib.Path, arguments: list[str]) -> None:
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    subprocess.run([program(), "graph", "import", *arguments], check=True)
+    done = subprocess.run([program(), "graph", "import", *arguments], check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{folder} was not made")
     print(f"  {folder} made in {time.perf_counter() - began:.1f} s")
 
 
@@ -77,7 +80,7 @@ def memory_node(store: pathlib.Path, end: links.LinkEnd | None, quota: float):
         "--cores", str(cores()[0]), "--quota", str(quota),
     ]  # fmt: skip
     if end is None:
-        process = subprocess.Popen([*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+        process = children.popen([*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
     else:
         # The namespaces hold nobody else: the link is private to this job.
         process = end.popen(
@@ -103,7 +106,7 @@ class Trainer:
     def __init__(self, address: str, end: links.LinkEnd | None):
         command = ["taskset", "-c", str(cores()[1]), sys.executable, "-m", "offpath.quickstart.trainer", address]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen(command, **pipes) if end is None else end.popen(command, **pipes)
+        self.process = children.popen(command, **pipes) if end is None else end.popen(command, **pipes)
 
     def run(self, request: dict) -> dict:
         self.process.stdin.write(json.dumps(request) + "\n")
