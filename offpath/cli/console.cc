@@ -21,10 +21,12 @@ namespace {
 std::atomic<int> received_signal{0};
 std::atomic<int> wake_fd{-1};
 std::array<int, 2> wake_pipe = {-1, -1};
-struct sigaction old_interrupt, old_terminate;
+constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+std::array<struct sigaction, kSignals.size()> old_actions;
 
 void OnSignal(int signal) {
-  if (received_signal.exchange(signal) != 0) _exit(128 + signal);
+  // A closed terminal may say so twice: its kernel side and the shell.
+  if (received_signal.exchange(signal) != 0 && signal != SIGHUP) _exit(128 + signal);
   const char byte = 0;
   [[maybe_unused]] const ssize_t written = write(wake_fd.load(), &byte, 1);
 }
@@ -61,13 +63,15 @@ StopSignals::StopSignals() {
   struct sigaction action {};
   action.sa_handler = OnSignal;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, &old_interrupt);
-  sigaction(SIGTERM, &action, &old_terminate);
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], nullptr, &old_actions[i]);
+    if (kSignals[i] == SIGHUP && old_actions[i].sa_handler == SIG_IGN) continue;
+    sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 StopSignals::~StopSignals() {
-  sigaction(SIGINT, &old_interrupt, nullptr);
-  sigaction(SIGTERM, &old_terminate, nullptr);
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &old_actions[i], nullptr);
   wake_fd = -1;
   for (const int fd : wake_pipe) close(fd);
 }

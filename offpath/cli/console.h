@@ -20,8 +20,9 @@ struct Interrupted {
   int signal = 0;
 };
 
-// While one lives, the first SIGINT or SIGTERM is noted instead of ending the process, so that a
-// command can clean up; a second one ends it at once. One at a time; made and used on one thread.
+// While one lives, the first SIGINT, SIGTERM or SIGHUP (the terminal is gone) is noted instead of
+// ending the process, so that a command can clean up; a second SIGINT or SIGTERM ends it at once.
+// Where nohup has SIGHUP ignored, it stays ignored. One at a time; made and used on one thread.
 class StopSignals {
  public:
   StopSignals();

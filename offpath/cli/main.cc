@@ -49,7 +49,9 @@ int Run(int argc, char** argv) {
   AddCommands(app);
   try {
     app.parse(argc, argv);
-    return std::fflush(stdout) == 0 ? 0 : PrintError("cannot write to standard output");
+    // A line that was lost earlier counts too.
+    const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    return written ? 0 : PrintError("cannot write to standard output");
   } catch (const CLI::RuntimeError& error) {
     return error.get_exit_code();
   } catch (const CLI::RequiredError& error) {

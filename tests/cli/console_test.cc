@@ -100,6 +100,22 @@ TEST(StopSignals, TheSecondSignalEndsTheProcessAtOnce) {
   EXPECT_EQ(WEXITSTATUS(status), 130);
 }
 
+TEST(StopSignals, AClosedTerminalIsNotedUnlessItIsIgnored) {
+  {
+    const StopSignals signals;
+    raise(SIGHUP);
+    raise(SIGHUP);
+    EXPECT_EQ(signals.received(), SIGHUP);
+  }
+  signal(SIGHUP, SIG_IGN);
+  {
+    const StopSignals signals;
+    raise(SIGHUP);
+    EXPECT_EQ(signals.received(), 0);
+  }
+  signal(SIGHUP, SIG_DFL);
+}
+
 TEST(StopSignals, AreOrdinaryAgainOnceItIsGone) {
   { const StopSignals signals; }
   struct sigaction action {};

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -113,6 +114,12 @@ TEST(Program, ANumberThatIsNoneOrOutOfRangeIsAWrongUseThatNamesTheOption) {
       EXPECT_THAT(result.err, HasSubstr(one.option)) << "'" << value << "'";
     }
   }
+}
+
+TEST(Program, LinesThatCannotBeWrittenAreAFailure) {
+  const std::string command = std::string(OFFPATH_PROGRAM) + " doctor --json";
+  EXPECT_EQ(WEXITSTATUS(std::system((command + " >/dev/full 2>&1").c_str())), 1);
+  EXPECT_EQ(WEXITSTATUS(std::system((command + " >&- 2>/dev/null").c_str())), 1);
 }
 
 TEST(Program, VersionIsOnOneLine) {
