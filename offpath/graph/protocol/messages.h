@@ -148,7 +148,7 @@ struct SplitRequest {
 inline constexpr uint64_t kMaxTypes = 4096;
 inline constexpr uint64_t kMaxHops = 64;
 inline constexpr uint64_t kMaxNameBytes = 1024;
-inline constexpr uint64_t kMaxIdsInMessage = uint64_t{1} << 31;
+inline constexpr uint64_t kMaxIdsInMessage = uint64_t{1} << 28;
 
 void Encode(const StoreInfo& info, ByteWriter& out);
 void Encode(const Error& error, ByteWriter& out);

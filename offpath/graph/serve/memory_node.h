@@ -27,10 +27,12 @@ struct MemoryNodeOptions {
   // There is no authentication in this version, so any other address than loopback must be asked
   // for.
   bool unauthenticated = false;
-  size_t workers = 1;              // threads a client
-  size_t max_clients = 64;         // one more is refused with an Error that says so
-  size_t max_plans = 16;           // open at once a client
-  size_t max_requests = 1024;      // waiting at once a client
+  size_t workers = 1;          // threads a client
+  size_t max_clients = 64;     // one more is refused with an Error that says so
+  size_t max_plans = 16;       // open at once a client
+  size_t max_requests = 1024;  // waiting at once a client
+  // Of node ids that a client's requests hold while they wait, and as much again of its plans'.
+  uint64_t max_id_bytes = uint64_t{1} << 31;
   codec::RowFormat features = {};  // for plans that leave the format to the node
   wire::ChannelOptions channel = {};
   std::chrono::nanoseconds send_timeout = std::chrono::seconds(60);  // a client that reads nothing

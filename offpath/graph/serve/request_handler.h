@@ -26,6 +26,11 @@ struct Task {
   AdjacencyRequest adjacency;
   RowsRequest rows;
   SplitRequest split;
+
+  // Of the ids in the request: a few bytes on the wire may be gigabytes here.
+  uint64_t id_bytes() const noexcept {
+    return sizeof(int64_t) * (hop.frontier.size() + adjacency.frontier.size() + rows.nodes.size());
+  }
 };
 
 class RequestHandler {

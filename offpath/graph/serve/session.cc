@@ -80,6 +80,13 @@ void Session::ReadRequests() {
                     "more than " + std::to_string(options_.max_requests) +
                         " requests are waiting: ask for fewer batches ahead");
       }
+      if (id_bytes_ + task.id_bytes() > options_.max_id_bytes) {
+        throw Error(ErrorCode::kResourceExhausted,
+                    "requests that wait would hold more than " +
+                        std::to_string(options_.max_id_bytes) +
+                        " bytes of node ids: ask for fewer batches ahead, or smaller ones");
+      }
+      id_bytes_ += task.id_bytes();
       tasks_.push_back(std::move(task));
       changed_.notify_one();
     } catch (const Error& error) {
@@ -97,8 +104,17 @@ void Session::OpenPlanOf(const MessageReader::Message& message) {
     throw Error(ErrorCode::kResourceExhausted,
                 std::to_string(options_.max_plans) + " plans are open: close a stream first");
   }
-  auto plan =
-      std::make_shared<const OpenPlan>(store_, DecodeBatchPlan(message.bytes), options_.features);
+  BatchPlan asked = DecodeBatchPlan(message.bytes);
+  uint64_t id_bytes = sizeof(int64_t) * asked.nodes.size();
+  for (const auto& [stream, open] : plans_) {
+    if (stream != message.stream) id_bytes += sizeof(int64_t) * open->plan().nodes.size();
+  }
+  if (id_bytes > options_.max_id_bytes) {
+    throw Error(ErrorCode::kResourceExhausted,
+                "the client's plans would hold more than " + std::to_string(options_.max_id_bytes) +
+                    " bytes of input nodes: name a split, or close a stream first");
+  }
+  auto plan = std::make_shared<const OpenPlan>(store_, std::move(asked), options_.features);
   // Made once here so that a plan that does not fit the graph is refused before any batch.
   const NeighborSampler checked(SampleGraphOf(*store_), plan->plan().sample);
   PlanOpened opened;
@@ -157,6 +173,7 @@ void Session::Work() noexcept {
       if (closed_) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();
+      id_bytes_ -= task.id_bytes();
       ++working_;
     }
     try {

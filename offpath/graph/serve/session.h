@@ -59,6 +59,7 @@ class Session {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;
+  uint64_t id_bytes_ = 0;  // of tasks_
   size_t working_ = 0;     // tasks being answered
   bool draining_ = false;  // refuse new tasks
   bool closed_ = false;    // workers end

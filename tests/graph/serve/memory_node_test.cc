@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <numeric>
 #include <thread>
 
 #include "offpath/graph/client/batch_stream.h"
@@ -231,6 +232,25 @@ TEST_F(MemoryNodeTest, OneClientTooManyIsToldSo) {
   node.Start();
   BatchStream first(node.address(), Plan());
   EXPECT_ERROR(BatchStream(node.address(), Plan()), ErrorCode::kResourceExhausted, "max-clients");
+}
+
+TEST_F(MemoryNodeTest, MoreIdsThanTheNodeHoldsForAClientAreRefused) {
+  MemoryNodeOptions options;
+  options.max_id_bytes = 800;
+  MemoryNode node(store_, options);
+  node.Start();
+  BatchPlan plan = Plan();
+  plan.split.clear();
+  plan.nodes.resize(101);
+  std::iota(plan.nodes.begin(), plan.nodes.end(), 0);
+  plan.batch_size = plan.nodes.size();
+  EXPECT_ERROR(BatchStream(node.address(), plan), ErrorCode::kResourceExhausted, "input nodes");
+  plan.nodes.resize(100);
+  BatchStream pull(node.address(), plan, {.mode = BatchMode::kPull});
+  pull.Start(0, 0, 1);
+  EXPECT_ERROR(pull.Next(), ErrorCode::kResourceExhausted, "smaller ones");
+  BatchStream near(node.address(), plan);
+  ExpectSameAsLocal(near, plan, 0);
 }
 
 TEST_F(MemoryNodeTest, AnAddressBeyondLoopbackMustBeAskedFor) {
