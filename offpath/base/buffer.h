@@ -3,13 +3,15 @@
 //
 // From 2 MiB on, memory is mapped on 2 MiB boundaries and advised to be huge pages: the gather of a
 // batch writes tens of megabytes, and with 4 KiB pages its first touch alone costs more than the
-// copy. Growth doubles, keeps the contents, and never shrinks: capacity stays when size falls.
+// copy. Growth is by half at least, keeps the contents, and never shrinks: capacity stays when size
+// falls.
 //
 // Owns its memory; movable; not thread-safe.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -78,7 +80,9 @@ class Buffer {
  private:
   void Grow(size_t at_least) {
     const size_t capacity = std::max({at_least, capacity_ + capacity_ / 2, size_t{64}});
-    T* data = static_cast<T*>(AllocateBuffer(capacity * sizeof(T)));
+    // A size that does not fit in 64 bits is one that there is no memory for.
+    const size_t bytes = capacity > SIZE_MAX / sizeof(T) ? SIZE_MAX : capacity * sizeof(T);
+    T* data = static_cast<T*>(AllocateBuffer(bytes));
     if (size_ != 0) std::memcpy(data, data_, size_ * sizeof(T));
     FreeBuffer(data_, capacity_ * sizeof(T));
     data_ = data;

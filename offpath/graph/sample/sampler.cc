@@ -22,6 +22,8 @@ SampleGraph SampleGraphOf(const Store& store) {
 
 namespace {
 
+constexpr int64_t kMostFanout = (int64_t{1} << 31) - 1;
+
 void CheckPlan(const SampleGraph& graph, const SamplePlan& plan) {
   const auto invalid = [](const std::string& message) {
     return Error(ErrorCode::kInvalidArgument, message);
@@ -42,6 +44,11 @@ void CheckPlan(const SampleGraph& graph, const SamplePlan& plan) {
       if (fanout < -1) {
         throw invalid("fan-out " + std::to_string(fanout) +
                       ": use -1 for all neighbours, 0 for none, or a positive number");
+      }
+      // With replacement a fan-out is a size of memory, and sums of them must stay within 64 bits.
+      if (fanout > kMostFanout) {
+        throw invalid("fan-out " + std::to_string(fanout) + " is above " +
+                      std::to_string(kMostFanout) + ": use -1 for all neighbours");
       }
     }
   }
@@ -120,7 +127,7 @@ void NeighborSampler::Sample(size_t seed_type, std::span<const int64_t> seeds,
       if (state.draws.corrupt()) {
         if (state.store != nullptr) state.store->CheckIntact();
         throw Error(ErrorCode::kCorruptData,
-                    relation.name + ": indptr or indices are out of range at hop " +
+                    relation.name + ": indptr, indices or edge ids are out of range at hop " +
                         std::to_string(hop + 1) + ": run `offpath graph verify`");
       }
       state.assembler.CountEdges(e, edges);

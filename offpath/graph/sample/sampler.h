@@ -69,7 +69,7 @@ SampleGraph SampleGraphOf(const Store& store);
 class NeighborSampler {
  public:
   // Throws kInvalidArgument where the plan does not fit the graph: a row of fan-outs missing or of
-  // another length, a fan-out below -1, more than 64 hops.
+  // another length, a fan-out below -1 or of 2^31 and above, more than 64 hops.
   NeighborSampler(SampleGraph graph, SamplePlan plan);
   NeighborSampler(std::shared_ptr<const Store> store, SamplePlan plan);
   ~NeighborSampler();
@@ -77,7 +77,8 @@ class NeighborSampler {
   NeighborSampler& operator=(NeighborSampler&&) noexcept;
 
   // Fills `out`. Throws kInvalidArgument naming a seed that is out of range, kCorruptData naming
-  // the edge type whose indptr or indices are, and the file that was truncated while it was mapped.
+  // the edge type whose indptr, indices or edge ids are, and the file that was truncated while it
+  // was mapped.
   void Sample(size_t seed_type, std::span<const int64_t> seeds, const BatchNumber& number,
               SampledSubgraph& out);
 

@@ -248,7 +248,8 @@ void RequestHandler::AnswerHop(const Task& task) {
   store_->CheckIntact();
   if (draws.corrupt()) {
     throw Error(ErrorCode::kCorruptData,
-                NameOf(type) + ": indptr or indices are out of range: run `offpath graph verify`");
+                NameOf(type) +
+                    ": indptr, indices or edge ids are out of range: run `offpath graph verify`");
   }
   HopReply reply;
   reply.counts.assign(ids.size(), 0);
@@ -275,7 +276,8 @@ void RequestHandler::AnswerAdjacency(const Task& task) {
   store_->CheckIntact();
   if (draws.corrupt()) {
     throw Error(ErrorCode::kCorruptData,
-                NameOf(type) + ": indptr or indices are out of range: run `offpath graph verify`");
+                NameOf(type) +
+                    ": indptr, indices or edge ids are out of range: run `offpath graph verify`");
   }
   HopReply reply;
   reply.counts.assign(ids.size(), 0);

@@ -89,6 +89,7 @@ struct Store::State {
     csc.num_src = node_types[entry.src_type].count;
     csc.num_dst = node_types[entry.dst_type].count;
     csc.num_edges = entry.num_edges;
+    csc.num_edge_ids = entry.num_edge_ids;
     const auto indptr = MapAs<int64_t>(entry.indptr);
     if (indptr.front() != 0 || indptr.back() != entry.num_edges) {
       Fail(folder + "/" + entry.indptr.name,

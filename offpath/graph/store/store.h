@@ -41,6 +41,7 @@ struct CscView {
   int64_t num_src = 0;
   int64_t num_dst = 0;
   int64_t num_edges = 0;
+  int64_t num_edge_ids = 0;  // edge_ids are below it
 };
 
 struct FeatureView {

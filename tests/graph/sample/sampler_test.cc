@@ -225,6 +225,24 @@ TEST(NeighborSampler, CorruptArraysAreReportedAndNeverFollowed) {
     EXPECT_THAT(message(graph, false, 5), HasSubstr("relation 0"));
     EXPECT_THAT(message(graph, true, -1), HasSubstr("relation 0"));
   }
+  for (const int64_t bad : {int64_t{-1}, static_cast<int64_t>(whole.relations[0].indices.size()),
+                            INT64_MIN, INT64_MAX}) {
+    TestGraph graph = whole;
+    for (int64_t& id : graph.relations[0].edge_ids) id = bad;
+    EXPECT_THAT(message(graph, false, 5), HasSubstr("relation 0"));
+  }
+}
+
+TEST(NeighborSampler, FanoutsWhoseSumWouldNotFitIn64BitsAreRefused) {
+  const TestGraph graph = RandomGraph({64}, {{0, 0}}, false, 1);
+  // 2^58 for each of 64 nodes is 2^64 edges in one chunk, which is 0 in 64 bits.
+  for (const int64_t fanout : {int64_t{1} << 31, int64_t{1} << 58, INT64_MAX}) {
+    EXPECT_THAT(MessageOf(ErrorCode::kInvalidArgument,
+                          [&] {
+                            NeighborSampler(graph.view(false), {{{fanout}}, true, 0});
+                          }),
+                HasSubstr("fan-out " + std::to_string(fanout)));
+  }
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ SampleGraph TestGraph::view(bool narrow) const {
     csc.num_src = node_counts[relation.src_type];
     csc.num_dst = node_counts[relation.dst_type];
     csc.num_edges = static_cast<int64_t>(relation.indices.size());
+    csc.num_edge_ids = csc.num_edges;
     graph.relations.push_back({csc, relation.src_type, relation.dst_type,
                                "relation " + std::to_string(graph.relations.size())});
   }
