@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "offpath/base/error.h"
+#include "offpath/graph/store/manifest.h"
 
 namespace offpath::graph {
 namespace {
@@ -132,6 +133,9 @@ void WriteLabels(const NamedArray& array, int64_t count, StoreWriter& writer, si
   int64_t classes = 0;
   for (int64_t& label : labels) {
     label = std::max<int64_t>(label, -1);
+    if (label >= kMaxCount) {
+      Invalid(array.name + " holds " + std::to_string(label) + ", which is not a class");
+    }
     classes = std::max(classes, label + 1);
   }
   writer.SetLabels(node_type, labels, classes);

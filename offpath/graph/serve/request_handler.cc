@@ -129,7 +129,7 @@ void RequestHandler::PackLabels(const NodeType& type, std::span<const int64_t> n
   for (size_t i = 0; i < nodes.size(); ++i) {
     const int64_t label = type.labels[static_cast<size_t>(nodes[i])];
     out_of_range |= label < -1 || label >= type.num_classes;
-    label_values_[i] = static_cast<uint64_t>(label + 1);
+    label_values_[i] = static_cast<uint64_t>(label) + 1;
   }
   if (out_of_range) {
     throw Error(ErrorCode::kCorruptData, "node type '" + type.name + "' has a label outside its " +

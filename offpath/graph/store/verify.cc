@@ -269,7 +269,8 @@ class Verifier {
         }
         if (starts.empty()) continue;
         bool first_of_dst = position == 0;
-        while (static_cast<uint64_t>(starts[dst + 1]) <= position) {
+        // Within the array, whatever it holds by now: a file that is cut meanwhile reads as zeros.
+        while (dst + 2 < starts.size() && static_cast<uint64_t>(starts[dst + 1]) <= position) {
           ++dst;
           first_of_dst = true;
         }

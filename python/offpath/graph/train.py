@@ -23,7 +23,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="offpath graph train",
         description="Trains GraphSAGE (homogeneous or heterogeneous) on a store, or from a memory node.",
         epilog="Examples:\n  offpath graph train cora.store --fanouts=-1,-1 --epochs 50\n"
-        "  offpath graph train offpath://127.0.0.1:7070 --features i8 --json",
+        "  offpath graph train offpath://127.0.0.1:7077 --features i8 --json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("graph", metavar="STORE_OR_URL")

@@ -114,6 +114,27 @@ TEST(Verify, WrongValuesWithRightChecksumsAreNamed) {
   EXPECT_THAT(found("nodes-0-original_ids.npy", 0, int64_t{-7}), testing::IsEmpty());
 }
 
+TEST(Verify, AnIndptrThatIsCutMeanwhileIsReportedAndNeverFollowed) {
+  // At every step of the check, one of which lies between indptr's own check and its use, which
+  // then reads zeros: its edges seem to be the last node's, 3, and not those of one beyond it.
+  bool used = false;
+  for (int step = 1, steps = step + 1; step < steps; ++step) {
+    TempFolder folder;
+    WriteSmallStore(folder / "g");
+    int passed = 0;
+    const auto cut = [&](std::string_view, uint64_t, uint64_t) {
+      if (++passed == step) std::filesystem::resize_file(folder / "g/edges-0-indptr.npy", 0);
+    };
+    for (const VerifyProblem& problem : VerifyStore(folder / "g", cut).problems) {
+      if (problem.message.find("an edge into node") == std::string::npos) continue;
+      used = true;
+      EXPECT_THAT(problem.message, HasSubstr("an edge into node 3,"));
+    }
+    steps = passed;
+  }
+  EXPECT_TRUE(used) << "no step lies there";
+}
+
 TEST(Verify, ReportsEveryBrokenFileAndGoesOn) {
   const TempFolder folder;
   WriteSmallStore(folder / "g");
