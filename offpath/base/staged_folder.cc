@@ -52,7 +52,8 @@ fs::path ResolveTarget(const std::string& target) {
   fs::path resolved = fs::weakly_canonical(target, error);
   if (error) ThrowErrno(error.value(), "resolving " + target);
   if (!resolved.has_filename()) resolved = resolved.parent_path();
-  resolved = fs::absolute(resolved);
+  resolved = fs::absolute(resolved, error);
+  if (error) ThrowErrno(error.value(), "resolving " + target);
   if (!resolved.has_filename()) {
     throw Error(ErrorCode::kInvalidArgument, "'" + target + "' does not name a folder to write");
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -34,6 +35,31 @@ void CheckCount(const std::string& what, size_t given, int64_t count) {
     Invalid(what + " has " + std::to_string(given) + " entries where the type has " +
             std::to_string(count) + " nodes");
   }
+}
+
+// A folder is replaced whole, so nothing may lie in it but a store: a slip of the hand, such as `.`
+// or a folder of data, must not cost what is there.
+void CheckReplaceable(const std::string& target) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::directory_iterator entries(target, error);
+  if (error) return;  // nothing there, or no folder: writing aside says which
+  std::string other;
+  bool store = false;
+  for (const auto& entry : entries) {
+    const std::string name = entry.path().filename().string();
+    if (name == kManifestName) {
+      store = true;
+    } else if (!entry.is_regular_file(error) || !name.ends_with(".npy")) {
+      other = name;
+    } else if (other.empty() && !name.starts_with("nodes-") && !name.starts_with("edges-")) {
+      other = name;
+    }
+  }
+  if (other.empty() && (store || fs::is_empty(target, error))) return;
+  Invalid(target + " would be replaced, but it " +
+          (store ? "holds '" + other + "', which is no part of a store: move that away first"
+                 : "is not a store: name another folder, or remove it yourself"));
 }
 
 struct NodeState {
@@ -77,9 +103,14 @@ struct StoreWriter::State {
   bool committed = false;
 
   State(const std::string& target, Options given)
-      : options(std::move(given)),
+      : options(Checked(target, std::move(given))),
         folder(target, options.replace),
         pool(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostSortThreads)) {}
+
+  static Options Checked(const std::string& target, Options options) {
+    if (options.replace) CheckReplaceable(target);
+    return options;
+  }
 
   NodeState& Node(size_t type) {
     CheckOpen();

@@ -38,7 +38,9 @@ struct EdgeTypeOptions {
 class StoreWriter {
  public:
   struct Options {
-    bool replace = false;  // an existing store is exchanged at Commit()
+    // An existing store is exchanged at Commit(). A folder that is not one, or holds anything else
+    // too, is kInvalidArgument: it would be lost.
+    bool replace = false;
     uint64_t memory_bytes = uint64_t{1} << 30;
     std::string description = {};
     Progress progress = {};  // may be empty

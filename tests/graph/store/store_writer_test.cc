@@ -273,5 +273,30 @@ TEST(StoreWriter, AnExceptionFromProgressEndsTheCommitAndLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
+TEST(StoreWriter, OnlyAStoreOrAnEmptyFolderIsReplaced) {
+  const TempFolder folder;
+  const auto replace = [&](const std::string& target) {
+    return StoreWriter(
+        target, {.replace = true, .memory_bytes = 1 << 20, .description = {}, .progress = {}});
+  };
+  std::filesystem::create_directory(folder / "work");
+  WriteFile(folder / "work/thesis.tex", "x");
+  EXPECT_ERROR(replace(folder / "work"), ErrorCode::kInvalidArgument, "is not a store");
+  EXPECT_ERROR(replace(folder / "work/."), ErrorCode::kInvalidArgument, "is not a store");
+  EXPECT_EQ(ReadFile(folder / "work/thesis.tex"), "x");
+
+  WriteSmallStore(folder / "g");
+  WriteFile(folder / "g/thesis.tex", "x");
+  EXPECT_ERROR(replace(folder / "g"), ErrorCode::kInvalidArgument, "'thesis.tex'");
+  std::filesystem::remove(folder / "g/thesis.tex");
+  std::filesystem::create_directory(folder / "g/notes");
+  EXPECT_ERROR(replace(folder / "g"), ErrorCode::kInvalidArgument, "'notes'");
+  std::filesystem::remove(folder / "g/notes");
+  WriteSmallStore(folder / "g", true);
+  std::filesystem::create_directory(folder / "empty");
+  WriteSmallStore(folder / "empty", true);
+  EXPECT_TRUE(VerifyStore(folder / "empty").ok());
+}
+
 }  // namespace
 }  // namespace offpath::graph
