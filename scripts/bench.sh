@@ -28,7 +28,8 @@ case $name in
   codec) targets=(bench_codec) program=$build/bench/codec/bench_codec ;;
   wire-tcp) targets=(bench_wire) program=$build/bench/wire/bench_wire ;;
   graph-pack) targets=(bench_graph_pack) program=$root/bench/graph/pack.py ;;
-  graph-sample | graph-gather | graph-overlap) program=$root/bench/graph/${name#graph-}.py ;;
+  graph-sample) targets=(bench_graph_sample_hops) program=$root/bench/graph/sample.py ;;
+  graph-gather | graph-overlap) program=$root/bench/graph/${name#graph-}.py ;;
   *) usage_error "no benchmark $name; the names are:
 $names" ;;
 esac

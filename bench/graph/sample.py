@@ -6,6 +6,7 @@ Python on both sides; node and edge ids returned. The peers' environments: bench
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -94,6 +95,24 @@ def growth(args):
     return [line("graph-sample", "edges 1t 16M", results, "edges", "edges/s", "1M nodes", threads=1)]
 
 
+def random_access(args):
+    """The sampler from C++ against the rate at which one thread reads as many random places of the same arrays."""
+    program = os.path.join(ROOT, "build", "full", "bench", "graph", "sample", "bench_graph_sample_hops")
+    lines = []
+    for name, files, seeds in (
+        ("seeds", "{}.npy", "seeds"), ("seeds_nz", "{}.npy", "seeds_nz"), ("16M", "growth-16M/edges-0-{}.npy", "seeds"),
+    ):  # fmt: skip
+        arrays = [os.path.join(args.data, files.format(array)) for array in ("indptr", "indices")]
+        if not os.path.exists(arrays[0]):
+            continue
+        command = ["taskset", "-c", str(args.cores[0]), program, *arrays, os.path.join(args.data, f"{seeds}.npy")]
+        measured = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+        lines.append({"bench": "graph-sample", "case": f"random access 1t {name}", "ours": measured["batches_per_s"],
+                      "unit": "batches/s", "limit_fraction": measured["limit_fraction"],
+                      "table_bytes": measured["table_bytes"], "threads": 1, "machine": machine()})  # fmt: skip
+    return lines
+
+
 def arguments(description):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -102,7 +121,7 @@ def arguments(description):
     parser.add_argument("--batches", type=int, default=200, help="of a slice of ours")
     parser.add_argument("--graphbolt", help="the python of GraphBolt's environment")
     parser.add_argument("--offpath", default=os.path.join(os.path.dirname(sys.executable), "offpath"))
-    parser.add_argument("--only", choices=["peers", "threads", "growth"], help="one part of the benchmark")
+    parser.add_argument("--only", choices=["peers", "threads", "growth", "limit"], help="one part of the benchmark")
     args = parser.parse_args()
     if args.pairs % 2 == 0:
         parser.error("--pairs must be odd")
@@ -122,6 +141,8 @@ def main():
         lines += threads_against_processes(args, store)
     if args.only in (None, "growth"):
         lines += growth(args)
+    if args.only in (None, "limit"):
+        lines += random_access(args)
     show(lines, args.json)
 
 

@@ -114,6 +114,11 @@ def show(lines: Sequence[dict], as_json: bool) -> None:
                 f"{entry['case']:24} {entry['ours']:>12.4g} {entry['unit']}, {entry['peer_name']} "
                 f"{entry['peer']:.4g}: {entry['ratio']:.2f} times ({entry['spread'][0]} to {entry['spread'][1]})"
             )
+        elif "limit_fraction" in entry:
+            print(
+                f"{entry['case']:24} {entry['ours']:>12.4g} {entry['unit']}, {entry['limit_fraction']:.2f} of the "
+                f"random-access limit; numbering tables {entry['table_bytes']} bytes"
+            )
         else:
             print(f"{entry['case']:24} {entry['ours']:>12.4g} {entry['unit']}; {entry['note']}")
 

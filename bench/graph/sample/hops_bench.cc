@@ -3,6 +3,7 @@
 // arrays and does nothing else.
 //
 // Usage: bench_graph_sample_hops INDPTR.npy INDICES.npy SEEDS.npy [BATCHES]
+// The last line is one JSON object with the medians.
 #include <time.h>
 
 #include <algorithm>
@@ -111,8 +112,8 @@ int main(int argc, char** argv) {
   }
   std::sort(rates.begin(), rates.end());
   std::sort(fractions.begin(), fractions.end());
-  std::printf(
-      "median %.1f batches/s, %.2f of the random-access limit; numbering tables %zu bytes\n",
-      rates[3], fractions[3], sampler.table_bytes());
+  std::printf(R"({"batches_per_s": %.1f, "limit_fraction": %.3f, "table_bytes": %zu})", rates[3],
+              fractions[3], sampler.table_bytes());
+  std::puts("");
   return 0;
 }
