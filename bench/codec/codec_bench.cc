@@ -1,10 +1,10 @@
 // bench_codec [--json]: row codecs against the memory bandwidth of the same
 // run, one thread.
 //
-// Each case runs interleaved with its limit (bandwidth_limit.h, the fastest of plain and
-// non-temporal stores, a row and 16 rows at a time) over buffers far beyond the last-level cache, an odd number of times; the
-// median of the paired fractions and the spread (of the middle half) are printed. Results are
-// checked before anything is timed. GB/s count bytes read and written.
+// Each case runs interleaved with its limit (bandwidth_limit.h: the fastest of plain and
+// non-temporal stores, a row and 16 rows at a time) over buffers far beyond the last-level cache,
+// an odd number of times; the median of the paired fractions and the spread (of the middle half)
+// are printed. Results are checked before anything is timed. GB/s count bytes read and written.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -187,16 +187,12 @@ class Suite {
     const std::string name = std::string(RowTypeName(type)) + (stochastic ? " stochastic" : "");
     const auto moved = static_cast<double>(kRows * (kDim * sizeof(float) + row_bytes));
     // The limit's stores go to the buffer that ours goes to; it is encoded again below.
-    Run({"encode " + name,
-         moved,
-         encode,
+    Run({"encode " + name, moved, encode,
          Movers(table_.data(), kDim * 4, bytes_.data(), row_bytes)},
         json_, machine_);
     if (stochastic) return;
     encode();
-    Run({"decode " + name,
-         moved,
-         decode,
+    Run({"decode " + name, moved, decode,
          Movers(bytes_.data(), row_bytes, floats_.data(), kDim * 4)},
         json_, machine_);
   }

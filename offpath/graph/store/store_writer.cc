@@ -48,11 +48,12 @@ void CheckReplaceable(const std::string& target) {
   bool store = false;
   for (const auto& entry : entries) {
     const std::string name = entry.path().filename().string();
+    const bool column =
+        entry.is_regular_file(error) && name.ends_with(".npy") &&
+        (!other.empty() || name.starts_with("nodes-") || name.starts_with("edges-"));
     if (name == kManifestName) {
       store = true;
-    } else if (!entry.is_regular_file(error) || !name.ends_with(".npy")) {
-      other = name;
-    } else if (other.empty() && !name.starts_with("nodes-") && !name.starts_with("edges-")) {
+    } else if (!column) {
       other = name;
     }
   }

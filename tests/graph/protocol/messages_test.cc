@@ -100,11 +100,15 @@ TEST(Messages, AnErrorKeepsItsCodeAndNamesItsSender) {
 }
 
 TEST(Messages, AClaimOfMoreIdsThanTheBytesHoldIsRefusedBeforeAllocation) {
-  ByteWriter writer;
-  writer.Write<uint64_t>(uint64_t{1} << 30);
-  writer.Write<uint8_t>(1);
-  ByteReader in(writer.bytes(), "test");
-  EXPECT_ERROR(DecodeIds(in, "ids"), ErrorCode::kCorruptData, "cut short");
+  const auto decode = [](uint64_t count) {
+    ByteWriter writer;
+    writer.Write<uint64_t>(count);
+    writer.Write<uint8_t>(1);
+    ByteReader in(writer.bytes(), "test");
+    return DecodeIds(in, "ids");
+  };
+  EXPECT_ERROR(decode(kMaxIdsInMessage), ErrorCode::kCorruptData, "cut short");
+  EXPECT_ERROR(decode(kMaxIdsInMessage + 1), ErrorCode::kCorruptData, "above its cap");
 }
 
 }  // namespace
