@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "offpath/graph/store/store.h"
 #include "tests/base/temp_folder.h"
 #include "tests/cli/run_program.h"
 
@@ -82,11 +84,52 @@ TEST(GraphCommands, WrongUseIsToldFromFailure) {
   EXPECT_EQ(Graph({"import", folder / "edges.txt", folder / "g", "--weights", "--times"}).exit_code,
             2);
   EXPECT_EQ(Graph({"import", folder / "edges.txt", folder / "g", "--split", "x"}).exit_code, 2);
+  const auto twice = Graph(
+      {"import", folder / "edges.txt", folder / "g", "--split", "a=x.npy", "--split", "a=y.npy"});
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("'a' is given twice"));
   const auto missing = Graph({"import", folder / "nothing", folder / "g"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.err, HasSubstr("known are"));
   EXPECT_EQ(Graph({"info", folder / "nothing"}).exit_code, 1);
   EXPECT_EQ(Graph({"verify", folder / "nothing"}).exit_code, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder / "g"));
+}
+
+TEST(GraphCommands, RmatTakesQuadrantsAndShares) {
+  const TempFolder folder;
+  const auto made =
+      Graph({"import",     "rmat",    folder / "g", "--nodes", "2000", "--edges", "20000",
+             "--features", "0",       "--a",        "0.25",    "--b",  "0.25",    "--c",
+             "0.25",       "--train", "1",          "--val",   "0",    "--json"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const auto store = graph::Store::Open(folder / "g");
+  EXPECT_EQ(store->node_types()[0].splits.at("train").size(), 2000U);
+  // Even quadrants: degrees are near 10. The defaults reach some hundreds.
+  const graph::CscView& csc = store->edge_types()[0].csc;
+  int64_t largest = 0;
+  for (int64_t v = 0; v < csc.num_dst; ++v) {
+    largest = std::max(largest, csc.indptr[v + 1] - csc.indptr[v]);
+  }
+  EXPECT_LT(largest, 40);
+}
+
+TEST(GraphCommands, SharesThatMakeNoWholeAreAWrongUseThatIsNamed) {
+  const TempFolder folder;
+  const auto refused = [&](std::vector<std::string> more, const std::string& named) {
+    more.insert(more.begin(), {"import", "rmat", folder / "g", "--nodes", "10", "--edges", "10"});
+    const auto result = Graph(more);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    EXPECT_THAT(result.err, HasSubstr(named));
+  };
+  refused({"--a", "0.7"}, "--a, --b, --c");  // with the defaults of b and c
+  refused({"--train", "0.8", "--val", "0.3"}, "--train, --val");
+  refused({"--b", "-0.1"}, "--b");
+  refused({"--c", "nan"}, "--c");
+  refused({"--val", "1.5"}, "--val");
+  const auto pointless = Graph({"import", "wordnet", folder / "g", "--a", "0.5"});
+  EXPECT_EQ(pointless.exit_code, 2);
+  EXPECT_THAT(pointless.err, HasSubstr("--a"));
   EXPECT_FALSE(std::filesystem::exists(folder / "g"));
 }
 
