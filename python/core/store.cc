@@ -93,6 +93,9 @@ void BindStore(nb::module_& m) {
           },
           nb::arg("folder"))
       .def_prop_ro("folder", [](const StoreHandle& self) { return self.store->folder(); })
+      .def_prop_ro(
+          "fingerprint", [](const StoreHandle& self) { return self.store->fingerprint(); },
+          "crc32c of the manifest, which holds the checksums of all arrays")
       .def_prop_ro("description", [](const StoreHandle& self) { return self.store->description(); })
       .def_prop_ro("homogeneous", [](const StoreHandle& self) { return self.store->homogeneous(); })
       .def_prop_ro("node_types",

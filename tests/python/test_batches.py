@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -102,6 +103,43 @@ def test_arrays_are_not_copies(rmat):
     first, again = batch.x, batch.x
     assert first.data_ptr() == again.data_ptr()
     assert batch.n_id.dtype == torch.int64 and batch.row.data_ptr() == batch.row.data_ptr()
+
+
+def test_short_names_name_the_type_that_is_missing_or_meant(hetero_store, tmp_path):
+    batch = next(iter(sample_batches(hetero_store, [2], "paper", tensors="numpy")))
+    for name in ("row", "col", "e_id"):
+        with pytest.raises(offpath.InvalidArgumentError, match="which edge type.*writes"):
+            getattr(batch, name)
+    with pytest.raises(offpath.InvalidArgumentError, match="which node type.*venue"):
+        batch.n_id
+    writer = offpath._core.StoreWriter(str(tmp_path / "s"), False, "nodes alone")
+    writer.add_node_type("node", 3)
+    writer.commit()
+    batch = next(iter(sample_batches(tmp_path / "s", [2], tensors="numpy")))
+    assert list(batch.n_id) == [0, 1, 2]
+    for name in ("row", "col", "e_id"):
+        with pytest.raises(ValueError, match="no edge type"):
+            getattr(batch, name)
+    with pytest.raises(ValueError, match="no edge type"):
+        Store.open(tmp_path / "s").csc()
+
+
+def test_what_cannot_be_pickled_says_what_to_pickle_instead(store, data):
+    batches = sample_batches(store, [2], "train", tensors="numpy")
+    with pytest.raises(TypeError, match="pickle the Store.*arguments"):
+        pickle.dumps(batches)
+    with pytest.raises(TypeError, match="pickle its arrays"):
+        pickle.dumps(next(iter(batches)))
+    pytest.importorskip("torch_geometric")
+    from offpath.graph import NeighborLoader
+
+    for source in (store, data):
+        with pytest.raises(TypeError, match="NeighborLoader holds.*pickle the graph.*arguments"):
+            pickle.dumps(NeighborLoader(source, [2]))
+    graph = pickle.loads(pickle.dumps(batches.graph))
+    assert len(sample_batches(graph, [2], "train", tensors="numpy")) == len(batches)
+    with pytest.raises(TypeError, match="pickle the Data object"):
+        pickle.dumps(NeighborLoader(data, [2]).graph)
 
 
 def test_an_error_comes_at_its_turn_and_the_stream_goes_on(tmp_path):

@@ -1,5 +1,9 @@
 """A store gives back what a torch_geometric object or a file put in, without copies."""
 
+import copy
+import os
+import pickle
+
 import numpy as np
 import pytest
 
@@ -127,3 +131,27 @@ def test_an_exception_in_progress_ends_the_import_and_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         import_graph("rmat", tmp_path / "r", nodes=1000, edges=5000, progress=stop)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pickled_store_is_opened_again_wherever_it_is_unpickled(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = import_graph("rmat", "s", nodes=50, edges=100, dim=2)
+    pickled = pickle.dumps(store)
+    assert len(pickled) < 1000  # the path, not the graph
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = pickle.loads(pickled)
+    assert np.array_equal(again.features(), store.features())
+    assert copy.copy(store) is store and copy.deepcopy({"graph": store})["graph"] is store
+
+
+def test_a_pickled_store_is_not_mistaken_for_one_that_replaced_it(tmp_path):
+    pickled = pickle.dumps(import_graph("rmat", tmp_path / "s", nodes=50, edges=100, dim=2))
+    import_graph("rmat", tmp_path / "s", nodes=50, edges=100, dim=2, seed=43, replace=True)
+    with pytest.raises(offpath.NotFoundError, match="another store"):
+        pickle.loads(pickled)
+    import_graph("rmat", tmp_path / "s", nodes=50, edges=100, dim=2, replace=True)
+    assert pickle.loads(pickled).num_nodes() == 50
+    os.rename(tmp_path / "s", tmp_path / "t")
+    with pytest.raises(offpath.NotFoundError, match="is not a store"):
+        pickle.loads(pickled)

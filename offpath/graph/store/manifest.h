@@ -19,12 +19,15 @@
 namespace offpath::graph {
 
 inline constexpr std::string_view kManifestName = "store.json";
+inline constexpr std::string_view kManifestFormat = "offpath-store";
+inline constexpr uint64_t kManifestVersion = 1;
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{16} << 20;
 // Of nodes, edges and edge ids: sizes in bytes stay far from 64 bits.
 inline constexpr int64_t kMaxCount = int64_t{1} << 48;
 inline constexpr int64_t kMaxDim = int64_t{1} << 24;
 inline constexpr size_t kMaxTypes = 4096;
 inline constexpr size_t kMaxSplits = 64;
+inline constexpr size_t kMaxDescription = 65536;  // bytes
 
 struct ManifestFile {
   std::string name;  // in the store's folder
@@ -64,6 +67,7 @@ struct Manifest {
   std::string description;
   std::vector<ManifestNodeType> node_types;
   std::vector<ManifestEdgeType> edge_types;
+  uint32_t fingerprint = 0;  // the checksum over the content, once it was checked
 };
 
 enum class ManifestChecksum {
@@ -79,7 +83,8 @@ bool IsTypeName(std::string_view name) noexcept;
 Manifest ParseManifest(std::string_view text, std::string_view context,
                        ManifestChecksum checksum = ManifestChecksum::kRequire);
 
-// The JSON, with its checksum. Bytes of the description that are not UTF-8 are replaced.
+// The JSON, with its checksum. Bytes of the description that are not UTF-8 are replaced, and what
+// is beyond 21845 bytes of it is cut.
 std::string FormatManifest(const Manifest& manifest);
 
 // Reads and parses FOLDER/store.json. Throws kNotFound where there is none.

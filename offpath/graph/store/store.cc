@@ -26,6 +26,7 @@ struct Names {
 struct Store::State {
   std::string folder;
   std::string description;
+  uint32_t fingerprint = 0;
   std::vector<NodeType> node_types;
   std::vector<EdgeType> edge_types;
   std::vector<Names> names;  // [node type]
@@ -114,6 +115,7 @@ std::shared_ptr<const Store> Store::Open(const std::string& folder) {
   auto state = std::make_unique<State>();
   state->folder = folder;
   state->description = manifest.description;
+  state->fingerprint = manifest.fingerprint;
   for (const auto& entry : manifest.node_types) state->OpenNodeType(entry);
   for (const auto& entry : manifest.edge_types) state->OpenEdgeType(entry);
   // The headers and ends that were read above may have been zeros of a file that was being cut.
@@ -123,6 +125,7 @@ std::shared_ptr<const Store> Store::Open(const std::string& folder) {
 
 const std::string& Store::folder() const noexcept { return state_->folder; }
 const std::string& Store::description() const noexcept { return state_->description; }
+uint32_t Store::fingerprint() const noexcept { return state_->fingerprint; }
 const std::vector<NodeType>& Store::node_types() const noexcept { return state_->node_types; }
 const std::vector<EdgeType>& Store::edge_types() const noexcept { return state_->edge_types; }
 

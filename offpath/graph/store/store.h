@@ -76,6 +76,9 @@ class Store {
   const std::string& folder() const noexcept;
   // What the importer said of the source, such as "rmat seed 42".
   const std::string& description() const noexcept;
+  // Of the manifest, which holds the checksums of all arrays: tells a store from one that was put
+  // in its place.
+  uint32_t fingerprint() const noexcept;
   const std::vector<NodeType>& node_types() const noexcept;
   const std::vector<EdgeType>& edge_types() const noexcept;
   // Throws kNotFound listing the names that exist. An empty name is allowed where there is only one

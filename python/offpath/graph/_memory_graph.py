@@ -31,6 +31,10 @@ class MemoryGraph(LocalGraph):
         self.gathers_x = [node.feature_dim is not None for node in self.nodes]
 
 
+    def __reduce__(self):
+        raise TypeError("what was made of a Data object has no folder: pickle the Data object")
+
+
 def _address(value) -> int:
     try:
         return value.data_ptr()
@@ -42,7 +46,8 @@ def _fingerprint(parts: GraphParts) -> tuple:
     """Changes when the object's edges or features are replaced or written to."""
     watched = [edge.edge_index for edge in parts.edges]
     watched += [node.attributes["x"] for node in parts.nodes if "x" in node.attributes]
-    return tuple((tuple(v.shape), _address(v), getattr(v, "_version", 0)) for v in watched) + tuple((node.name, node.count) for node in parts.nodes)
+    tensors = tuple((tuple(v.shape), _address(v), getattr(v, "_version", 0)) for v in watched)
+    return tensors + tuple((node.name, node.count) for node in parts.nodes)
 
 
 # The loaders of one script (train, validation, test) share what was made of their one graph.

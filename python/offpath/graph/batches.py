@@ -29,8 +29,9 @@ def _converter(tensors: str):
 class SampledBatch:
     """One batch. Arrays are made when asked for, without a copy, and keep the batch's memory.
 
-    The first `batch_size` nodes of the seeds' type are the seeds. Where the graph has one node type
-    and one edge type, the short names (`n_id`, `row`, `x`, ...) are those of that type.
+    The first `batch_size` nodes of the seeds' type are the seeds. Where the graph has one node type,
+    `n_id`, `x` and `y` are those of that type; where it has one edge type, `row`, `col` and `e_id`
+    are. Elsewhere they raise InvalidArgumentError naming the types that there are.
     """
 
     __slots__ = ("core", "_convert", "_view")
@@ -81,19 +82,19 @@ class SampledBatch:
 
     @property
     def n_id(self):
-        return self._convert(self.core.node_ids(0))
+        return self.nodes()
 
     @property
     def row(self):
-        return self._convert(self.core.row(0))
+        return self._convert(self.core.row(self._view.edge_type_index()))
 
     @property
     def col(self):
-        return self._convert(self.core.col(0))
+        return self._convert(self.core.col(self._view.edge_type_index()))
 
     @property
     def e_id(self):
-        return self._convert(self.core.edge_ids(0))
+        return self.edge_ids()
 
     @property
     def x(self):
@@ -102,6 +103,12 @@ class SampledBatch:
     @property
     def y(self):
         return self.labels()
+
+    def __reduce__(self):
+        raise TypeError(
+            "a SampledBatch is a view of memory that is used again: pickle its arrays, such as nodes() "
+            "and edges()"
+        )
 
     @property
     def costs(self) -> dict[str, int]:
@@ -148,6 +155,12 @@ class Batches:
             source = self._open()
             self.num_seeds, self.num_batches = source.num_seeds, source.num_batches
             self._idle.append(source)
+
+    def __reduce__(self):
+        raise TypeError(
+            "Batches hold threads and connections: pickle the Store (or its folder or URL) and the "
+            "arguments, and call sample_batches() where the batches are used"
+        )
 
     def __len__(self) -> int:
         return self.num_batches

@@ -147,6 +147,17 @@ class NeighborLoader:
             )
         return ids
 
+    def __reduce__(self):
+        raise TypeError(
+            f"a {type(self).__name__} holds threads and connections: pickle the graph (a Store, its "
+            "folder or URL) and the arguments, and make the loader in the process that iterates over it"
+        )
+
+    def __copy__(self):
+        one = object.__new__(type(self))
+        one.__dict__.update(self.__dict__)
+        return one
+
     def __len__(self) -> int:
         """Batches of an epoch."""
         return len(self._batches)

@@ -20,10 +20,14 @@ class Store:
 
     Arrays are read-only numpy views of the mapped files: nothing is read before it is touched, and
     nothing is copied. Where a store has one node type or one edge type, its name may be left out.
+
+    Pickling keeps the folder's absolute path: a store is opened again where it is unpickled, and must
+    be the same one. A copy is the store itself.
     """
 
     def __init__(self, core: _core.Store):
         self._core = core
+        self._path = os.path.abspath(core.folder)  # now: the working directory may change
         self._node_types = list(core.node_types)
         self._edge_types: list[EdgeType] = [tuple(name) for name in core.edge_types]
 
@@ -133,6 +137,15 @@ class Store:
         indptr, indices, edge_ids = self._core.csc(self.edge_type_index(edge_type))
         return _view(indptr), _view(indices), _view(edge_ids)
 
+    def __reduce__(self):
+        return _reopen, (self._path, self._core.fingerprint)
+
+    def __copy__(self) -> "Store":
+        return self
+
+    def __deepcopy__(self, memo) -> "Store":
+        return self
+
     def __repr__(self) -> str:
         nodes = ", ".join(f"{name}: {self.num_nodes(name):,}" for name in self._node_types)
         edges = ", ".join(f"{'/'.join(e)}: {self.num_edges(e):,}" for e in self._edge_types[:4])
@@ -140,15 +153,24 @@ class Store:
         return f"Store({self.folder!r}, nodes {{{nodes}}}, edges {{{edges}{more}}})"
 
 
+def _reopen(path: str, fingerprint: int) -> Store:
+    store = Store.open(path)
+    if store._core.fingerprint != fingerprint:
+        raise NotFoundError(f"{path} holds another store than the one that was pickled")
+    return store
+
+
 def _index_of(name, names: list, kind: str) -> int:
     if name is None:
         if len(names) == 1:
             return 0
-        raise InvalidArgumentError(f"which {kind}? The store has {names}")
+        if not names:
+            raise InvalidArgumentError(f"the graph has no {kind}")
+        raise InvalidArgumentError(f"which {kind}? The graph has {names}")
     try:
         return names.index(name)
     except ValueError:
-        raise NotFoundError(f"there is no {kind} {name!r}; the store has {names}") from None
+        raise NotFoundError(f"there is no {kind} {name!r}; the graph has {names}") from None
 
 
 def _view(array) -> Optional[np.ndarray]:
