@@ -181,8 +181,15 @@ void StagedFolder::Commit() {
     }
   }
   if (!exchanged) MoveIntoPlace(staging_, target_);
+  try {
+    SyncPath(fs::path(target_).parent_path(), O_DIRECTORY);
+  } catch (const Error&) {
+    // Who is told that it failed must find what was there before, not what may be gone after a
+    // crash. Where even that is refused, the new folder stays: it is whole.
+    committed_ = !Rename(target_, staging_, exchanged ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+    throw;
+  }
   committed_ = true;
-  SyncPath(fs::path(target_).parent_path(), O_DIRECTORY);
   if (exchanged) {
     // The old folder lies at staging_ now. If it cannot be removed, the next writer will try again.
     std::error_code ignored;

@@ -21,7 +21,9 @@ class StagedFolder {
 
   // Where to write until Commit(). Open maps of the old folder stay valid after it.
   const std::string& path() const noexcept { return staging_; }
-  // Throws kInvalidArgument where `target` came into being meanwhile and `replace` is not set.
+  // Files first, then the rename, then the folder that the name is in: once it returns, the new
+  // folder survives a crash of the machine. Whatever it throws, what was there before is there
+  // still (kInvalidArgument where `target` came into being meanwhile and `replace` is not set).
   void Commit();
 
  private:

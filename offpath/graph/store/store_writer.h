@@ -71,8 +71,9 @@ class StoreWriter {
   // only.
   void AppendEdgeFeatures(size_t edge_type, std::span<const float> rows, int64_t dim);
 
-  // Sorts, writes the manifest with checksums, syncs, renames. Once; the writer is of no use after
-  // it, also where it throws.
+  // Sorts, writes the manifest with checksums, syncs every file and then renames: once it returns,
+  // the store survives a crash of the machine. Once; the writer is of no use after it, also where
+  // it throws.
   void Commit();
 
  private:

@@ -4,7 +4,11 @@
 // indptr rises from 0 to the number of edges; indices are in range and sorted by (source, edge id)
 // within a destination; edge ids are in range and none comes twice; labels are below the number of
 // classes; splits are in range; names are UTF-8 and in order; features are finite, weights finite
-// and not negative. Files are read once, in order; memory stays within 256 MiB.
+// and not negative.
+//
+// Each file is read through in order for its checksum. Beside that indptr and edge ids are read
+// along with indices, names along with their offsets, and edge ids again to find those that come
+// twice. Memory beside the mapped files stays within 256 MiB.
 #pragma once
 
 #include <cstdint>

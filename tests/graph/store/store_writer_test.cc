@@ -248,6 +248,12 @@ TEST(StoreWriter, WrongCallsAreAnsweredWithWhatIsWrong) {
   EXPECT_FALSE(std::filesystem::exists(folder / "g"));
 }
 
+TEST(StoreWriter, AnyDescriptionMakesAStoreThatOpens) {
+  const TempFolder folder;
+  WriteSmallStore(folder / "g", false, std::string(size_t{1} << 17, '\xFF'));
+  EXPECT_TRUE(Store::Open(folder / "g")->description().starts_with("\xEF\xBF\xBD"));
+}
+
 TEST(StoreWriter, AnExistingStoreIsReplacedOnlyWhenAsked) {
   const TempFolder folder;
   WriteSmallStore(folder / "g");

@@ -114,6 +114,24 @@ TEST(Verify, WrongValuesWithRightChecksumsAreNamed) {
   EXPECT_THAT(found("nodes-0-original_ids.npy", 0, int64_t{-7}), testing::IsEmpty());
 }
 
+TEST(Verify, IdsFarApartTakeNoLongerAndRepeatedOnesAreFound) {
+  const TempFolder folder;
+  StoreWriter writer(folder / "g", {});
+  const size_t n = writer.AddNodeType("n", 3);
+  // Kept ids that are not the edges' positions.
+  writer.AppendEdges(writer.AddEdgeType(n, "to", n), std::vector<int64_t>{2, 1, 0},
+                     std::vector<int64_t>{2, 1, 0});
+  writer.Commit();
+  // As if 2^47 edges had come in and all but three been dropped; a pass for each 2^31 would take
+  // hours.
+  EditManifest(folder / "g", [](nlohmann::json& manifest) {
+    manifest["edge_types"][0]["num_edge_ids"] = int64_t{1} << 47;
+  });
+  EXPECT_THAT(All(VerifyStore(folder / "g")), testing::IsEmpty());
+  Overwrite(folder / "g", "edges-0-edge_ids.npy", 2, uint32_t{2});
+  EXPECT_THAT(All(VerifyStore(folder / "g")), HasSubstr("entry 2 is 2, an edge id used before"));
+}
+
 TEST(Verify, AnIndptrThatIsCutMeanwhileIsReportedAndNeverFollowed) {
   // At every step of the check, one of which lies between indptr's own check and its use, which
   // then reads zeros: its edges seem to be the last node's, 3, and not those of one beyond it.
