@@ -21,6 +21,7 @@ constexpr uint64_t kMostBlock = uint64_t{1} << 24;  // as many columns as a row 
 constexpr double kMostQuota = 1e6;                  // percent; a lane's own bound
 constexpr uint64_t kMostWorkers = 1024;
 constexpr uint64_t kMostClients = 65536;
+constexpr double kMostBatchMib = 1 << 20;
 
 struct Options {
   std::string store;
@@ -33,6 +34,7 @@ struct Options {
   std::string rounding = "nearest";
   size_t workers = 0;
   size_t max_clients = 64;
+  double max_batch_mib = 1024;
   double frame_mib = 1;
   size_t send_buffers = 8;
   double grace_s = 10;
@@ -60,7 +62,6 @@ void PrintEnd(const Options& options, const graph::MemoryNodeStats& stats, const
                    {"requests", stats.requests},
                    {"batches", stats.batches},
                    {"bytes_sent", stats.bytes_sent},
-                   {"payload_copies", stats.payload_copies},
                    {"cpu_s", Seconds(usage.cpu)},
                    {"wall_s", Seconds(usage.wall)},
                    {"throttled_s", Seconds(usage.throttled)}});
@@ -88,6 +89,7 @@ void Serve(const Options& options) {
   node_options.unauthenticated = options.unauthenticated;
   node_options.workers = options.workers != 0 ? options.workers : report.cores.size();
   node_options.max_clients = options.max_clients;
+  node_options.max_batch_bytes = static_cast<uint64_t>(options.max_batch_mib * 1048576);
   node_options.features = FormatOf(options);
   node_options.channel.max_payload = static_cast<size_t>(options.frame_mib * 1048576);
   node_options.channel.send_buffers = options.send_buffers;
@@ -159,6 +161,11 @@ void AddGraphServe(CLI::App& graph) {
   command->add_option("--max-clients", options->max_clients, "Clients at once")
       ->capture_default_str()
       ->check(WholeNumber(1, kMostClients));
+  command
+      ->add_option("--max-batch-mib", options->max_batch_mib,
+                   "Refuse a batch whose nodes and edges take more, 32 bytes an edge, in MiB")
+      ->check(Number(1, kMostBatchMib))
+      ->capture_default_str();
   command->add_option("--frame-mib", options->frame_mib, "Largest frame, in MiB")
       ->check(Number(0.0625, 64))
       ->capture_default_str();

@@ -96,6 +96,7 @@ TEST(Program, ANumberThatIsNoneOrOutOfRangeIsAWrongUseThatNamesTheOption) {
       {import, "--homophily", {"", "-1", "nan", "2"}},
       {serve, "--workers", {"-1", "", above}},
       {serve, "--max-clients", {"0", "-1"}},
+      {serve, "--max-batch-mib", {"nan", "inf", "0", "-1", ""}},
       {serve, "--frame-mib", {"nan", "inf", "0", ""}},
       {serve, "--grace", {"nan", "-1"}},
       {serve, "--cores", {"", "x", "0-"}},

@@ -50,7 +50,12 @@ class HopDraws {
 
   // True once indptr, indices or edge_ids were out of range, since the last Reset().
   bool corrupt() const noexcept { return corrupt_; }
-  void Reset() noexcept { corrupt_ = false; }
+  void Reset() noexcept { corrupt_ = exceeded_ = false; }
+
+  // From now on Run() leaves `out` at `most` edges or fewer: what would go beyond is not drawn, and
+  // exceeded() tells.
+  void LimitEdges(size_t most) noexcept { most_edges_ = most; }
+  bool exceeded() const noexcept { return exceeded_; }
 
  private:
   template <typename Index, typename Policy>
@@ -108,6 +113,11 @@ class HopDraws {
       total += static_cast<size_t>(policy.Count(degree[i - begin]));
     }
     corrupt_ |= bad;
+    if (edge + total > most_edges_) {
+      exceeded_ = true;
+      degree.fill(0);
+      total = 0;
+    }
     out.edge_ids.resize(edge + total);
     out.row.resize(edge + total);
     out.col.resize(edge + total);
@@ -217,6 +227,8 @@ class HopDraws {
   }
 
   bool corrupt_ = false;
+  bool exceeded_ = false;
+  size_t most_edges_ = SIZE_MAX;
 };
 
 }  // namespace offpath::graph

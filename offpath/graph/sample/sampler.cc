@@ -76,6 +76,8 @@ struct NeighborSampler::State {
   SamplePlan plan;
   HopAssembler assembler;
   HopDraws draws;
+  uint64_t most_edges = UINT64_MAX;
+  std::string way_out;  // where a batch has more
 
   State(std::shared_ptr<const Store> shared, SampleGraph sample_graph, SamplePlan sample_plan)
       : store(std::move(shared)),
@@ -105,6 +107,11 @@ NeighborSampler::~NeighborSampler() = default;
 NeighborSampler::NeighborSampler(NeighborSampler&&) noexcept = default;
 NeighborSampler& NeighborSampler::operator=(NeighborSampler&&) noexcept = default;
 
+void NeighborSampler::LimitEdges(uint64_t most, std::string way_out) {
+  state_->most_edges = most;
+  state_->way_out = std::move(way_out);
+}
+
 const SamplePlan& NeighborSampler::plan() const noexcept { return state_->plan; }
 size_t NeighborSampler::table_bytes() const noexcept { return state_->assembler.table_bytes(); }
 
@@ -113,11 +120,14 @@ void NeighborSampler::Sample(size_t seed_type, std::span<const int64_t> seeds,
   State& state = *state_;
   const size_t hops = state.plan.fanouts.empty() ? 0 : state.plan.fanouts[0].size();
   state.assembler.Begin(seed_type, seeds, hops, out);
+  uint64_t left = state.most_edges;
   for (size_t hop = 0; hop < hops; ++hop) {
     for (size_t e = 0; e < state.graph.relations.size(); ++e) {
       const auto& relation = state.graph.relations[e];
       const UniformDraw policy{state.plan.fanouts[e][hop], state.plan.replace};
       state.draws.Reset();
+      const size_t before = out.edges[e].row.size();
+      state.draws.LimitEdges(left > SIZE_MAX - before ? SIZE_MAX : before + left);
       const size_t edges =
           policy.fanout == 0
               ? 0
@@ -130,6 +140,14 @@ void NeighborSampler::Sample(size_t seed_type, std::span<const int64_t> seeds,
                     relation.name + ": indptr, indices or edge ids are out of range at hop " +
                         std::to_string(hop + 1) + ": run `offpath graph verify`");
       }
+      if (state.draws.exceeded()) {
+        throw Error(ErrorCode::kResourceExhausted,
+                    "batch " + std::to_string(number.batch) + " of epoch " +
+                        std::to_string(number.epoch) + " has more than " +
+                        std::to_string(state.most_edges) + " edges at hop " +
+                        std::to_string(hop + 1) + ": " + state.way_out);
+      }
+      left -= edges;
       state.assembler.CountEdges(e, edges);
     }
     state.assembler.NextHop();

@@ -82,6 +82,10 @@ class NeighborSampler {
   void Sample(size_t seed_type, std::span<const int64_t> seeds, const BatchNumber& number,
               SampledSubgraph& out);
 
+  // From now on Sample() throws kResourceExhausted, with `way_out` in its message, where a batch
+  // has more than `most` edges, before it takes memory for them.
+  void LimitEdges(uint64_t most, std::string way_out);
+
   const SamplePlan& plan() const noexcept;
   // Memory that numbering nodes takes, beside the batch itself.
   size_t table_bytes() const noexcept;

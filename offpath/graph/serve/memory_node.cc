@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -16,6 +17,9 @@ namespace offpath::graph {
 namespace {
 
 constexpr auto kAcceptPoll = std::chrono::milliseconds(200);
+constexpr auto kReapPoll = std::chrono::milliseconds(5);
+// Clients that are being told that there is no place; more of them wait to be accepted.
+constexpr size_t kMaxRefused = 64;
 
 StoreInfo InfoOf(const Store& store) {
   StoreInfo info;
@@ -45,9 +49,14 @@ StoreInfo InfoOf(const Store& store) {
 }  // namespace
 
 struct MemoryNode::State {
+  // A connection, from its admission until its own thread has closed it.
   struct Client {
-    std::unique_ptr<Session> session;
+    std::unique_ptr<Session> session;  // null once its figures are in `ended`
+    bool refused = false;              // is only told so, and holds no client's place
+    bool gone = false;                 // its thread needs only to be joined
     std::thread thread;
+
+    bool HoldsPlace() const noexcept { return !refused && !gone; }
   };
 
   std::shared_ptr<const Store> store;
@@ -65,50 +74,72 @@ struct MemoryNode::State {
     if (options.log) options.log(line);
   }
 
-  void Count(const Session& session, MemoryNodeStats& stats) const {
+  static void Count(const Session& session, MemoryNodeStats& stats) {
     stats.batches += session.batches();
     stats.requests += session.requests();
     stats.bytes_sent += session.channel_stats().bytes_sent;
-    stats.payload_copies += session.channel_stats().payload_copies;
   }
 
-  // Joins and forgets the sessions that are over.
-  void Reap() {
-    const std::lock_guard lock(mutex);
-    for (auto it = clients.begin(); it != clients.end();) {
-      if (!it->session->finished()) {
-        ++it;
-        continue;
-      }
-      it->thread.join();
-      Log(it->session->peer() + " left after " + std::to_string(it->session->batches()) +
-          " batches");
-      Count(*it->session, ended);
-      it = clients.erase(it);
+  // A client's thread. It also closes the connection: that takes up to the channel's close timeout
+  // where the peer reads nothing, and must hold up nobody else.
+  void ServeClient(Client& client) noexcept {
+    if (client.refused) {
+      client.session->Refuse(Error(ErrorCode::kResourceExhausted,
+                                   "the memory node serves " + std::to_string(options.max_clients) +
+                                       " clients already: raise --max-clients or try later"));
+    } else {
+      client.session->Run();
     }
+    std::unique_ptr<Session> over;
+    {
+      const std::lock_guard lock(mutex);
+      Count(*client.session, ended);
+      over = std::move(client.session);
+    }
+    Log(over->peer() + (client.refused
+                            ? " was refused: all places are taken"
+                            : " left after " + std::to_string(over->batches()) + " batches"));
+    over.reset();
+    const std::lock_guard lock(mutex);
+    client.gone = true;
+  }
+
+  // Forgets the clients whose threads are done.
+  void Reap() {
+    std::list<Client> gone;
+    {
+      const std::lock_guard lock(mutex);
+      for (auto it = clients.begin(); it != clients.end();) {
+        const auto next = std::next(it);
+        if (it->gone) gone.splice(gone.end(), clients, it);
+        it = next;
+      }
+    }
+    for (Client& client : gone) client.thread.join();
+  }
+
+  size_t CountRefused() const {
+    const std::lock_guard lock(mutex);
+    return static_cast<size_t>(std::count_if(clients.begin(), clients.end(),
+                                             [](const Client& client) { return client.refused; }));
   }
 
   void Admit(std::unique_ptr<wire::Channel> channel) {
-    const std::lock_guard lock(mutex);
-    if (clients.size() >= options.max_clients) {
-      const Error full(ErrorCode::kResourceExhausted,
-                       "the memory node serves " + std::to_string(options.max_clients) +
-                           " clients already: raise --max-clients or try later");
-      SendEncoded(*channel, MessageType::kError, 0, full, Deadline::After(std::chrono::seconds(1)));
-      return;
-    }
     Log(channel->peer() + " connected");
-    ++ended.clients_total;
-    Client client;
-    client.session = std::make_unique<Session>(store, options, info, std::move(channel));
-    clients.emplace_back();  // first, so that nothing can fail once the thread runs
+    auto session = std::make_unique<Session>(store, options, info, std::move(channel));
+    const std::lock_guard lock(mutex);
+    const auto served = static_cast<size_t>(std::count_if(
+        clients.begin(), clients.end(), [](const Client& client) { return client.HoldsPlace(); }));
+    Client& client = clients.emplace_back();  // first: nothing can fail once the thread runs
+    client.session = std::move(session);
+    client.refused = served >= options.max_clients;
     try {
-      client.thread = std::thread([session = client.session.get()] { session->Run(); });
+      client.thread = std::thread([this, &client] { ServeClient(client); });
     } catch (...) {
       clients.pop_back();
       throw;
     }
-    clients.back() = std::move(client);
+    if (!client.refused) ++ended.clients_total;
   }
 
   // A client's trouble, or a passing shortage of descriptors, threads or memory: none may end the
@@ -121,6 +152,11 @@ struct MemoryNode::State {
 
   void AcceptClients() {
     while (!stopping) {
+      Reap();
+      if (CountRefused() >= kMaxRefused) {
+        std::this_thread::sleep_for(kReapPoll);
+        continue;
+      }
       try {
         Admit(listener->Accept(Deadline::After(kAcceptPoll)));
       } catch (const Error& error) {
@@ -129,7 +165,6 @@ struct MemoryNode::State {
       } catch (const std::exception& error) {
         LogFailedAccept(error);
       }
-      Reap();
     }
   }
 };
@@ -165,7 +200,9 @@ void MemoryNode::Stop(std::chrono::nanoseconds grace) {
   if (state_->acceptor.joinable()) state_->acceptor.join();
   {
     const std::lock_guard lock(state_->mutex);
-    for (auto& client : state_->clients) client.session->Drain();
+    for (auto& client : state_->clients) {
+      if (client.session != nullptr) client.session->Drain();
+    }
   }
   const Deadline deadline = Deadline::After(grace);
   while (!deadline.expired()) {
@@ -174,20 +211,26 @@ void MemoryNode::Stop(std::chrono::nanoseconds grace) {
       const std::lock_guard lock(state_->mutex);
       if (state_->clients.empty()) return;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(kReapPoll);
   }
-  const std::lock_guard lock(state_->mutex);
-  for (auto& client : state_->clients) client.session->Abort();
-  for (auto& client : state_->clients) client.thread.join();
-  state_->clients.clear();
+  std::list<State::Client> rest;
+  {
+    const std::lock_guard lock(state_->mutex);
+    for (auto& client : state_->clients) {
+      if (client.session != nullptr) client.session->Abort();
+    }
+    rest.splice(rest.end(), state_->clients);
+  }
+  // Without the lock, which the threads take on their way out.
+  for (auto& client : rest) client.thread.join();
 }
 
 MemoryNodeStats MemoryNode::stats() const {
   const std::lock_guard lock(state_->mutex);
   MemoryNodeStats stats = state_->ended;
   for (const auto& client : state_->clients) {
-    ++stats.clients;
-    state_->Count(*client.session, stats);
+    stats.clients += client.HoldsPlace();
+    if (client.session != nullptr) State::Count(*client.session, stats);
   }
   return stats;
 }

@@ -5,6 +5,11 @@
 // the frames that leave (EncodeRows writes into the channel's own buffers). A client that is behind
 // holds up its own session only: its buffers run out and its workers wait, to a deadline.
 //
+// A client's place (max_clients of them) is taken from its handshake until its connection is
+// closed. One that opens no plan and asks for nothing loses it after plan_timeout; one with a plan
+// open may be silent for idle_timeout, since a trainer may take long between two epochs, and
+// connects again by itself where that was too short.
+//
 // Threading: Start() and Stop() from one thread; the rest from any. Errors of a request go to the
 // client that made it; errors of a connection end that session; neither ends the node.
 #pragma once
@@ -33,20 +38,25 @@ struct MemoryNodeOptions {
   size_t max_requests = 1024;  // waiting at once a client
   // Of node ids that a client's requests hold while they wait, and as much again of its plans'.
   uint64_t max_id_bytes = uint64_t{1} << 31;
+  // Of one batch, hop or adjacency list as it is sampled: 32 bytes an edge (source, destination,
+  // edge id, and the id of a new node) and as much a seed. One that would take more is refused
+  // before it does. A client's workers each hold one, and what it is packed into, about as much
+  // again.
+  uint64_t max_batch_bytes = uint64_t{1} << 30;
   codec::RowFormat features = {};  // for plans that leave the format to the node
   wire::ChannelOptions channel = {};
   std::chrono::nanoseconds send_timeout = std::chrono::seconds(60);  // a client that reads nothing
-  std::chrono::nanoseconds idle_timeout = std::chrono::minutes(30);  // a client that asks nothing
+  std::chrono::nanoseconds plan_timeout = std::chrono::seconds(10);  // silence before a plan
+  std::chrono::nanoseconds idle_timeout = std::chrono::minutes(30);  // silence with a plan open
   std::function<void(const std::string&)> log = {};  // one line an event; may be empty; any thread
 };
 
 struct MemoryNodeStats {
-  uint64_t clients = 0;  // now
+  uint64_t clients = 0;  // that hold a place now
   uint64_t clients_total = 0;
-  uint64_t batches = 0;         // near requests answered
-  uint64_t requests = 0;        // of all kinds
-  uint64_t bytes_sent = 0;      // of sessions that ended and of those that run
-  uint64_t payload_copies = 0;  // of features: stays 0
+  uint64_t batches = 0;     // near requests answered
+  uint64_t requests = 0;    // of all kinds
+  uint64_t bytes_sent = 0;  // of sessions that ended and of those that run
 };
 
 class MemoryNode {

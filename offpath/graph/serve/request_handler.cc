@@ -35,6 +35,12 @@ StructureShape ShapeOf(const Store& store) {
   return shape;
 }
 
+std::string BatchCapHint(uint64_t max_batch_bytes) {
+  return "the memory node's cap on a batch (--max-batch-mib) is " +
+         std::to_string(max_batch_bytes) +
+         " bytes: use smaller batches or fan-outs, or raise it there";
+}
+
 // A plan's sampler and the frontier of its hops; lives as long as the plan is held.
 struct RequestHandler::PlanScratch {
   std::shared_ptr<const OpenPlan> plan;
@@ -42,10 +48,11 @@ struct RequestHandler::PlanScratch {
 };
 
 RequestHandler::RequestHandler(std::shared_ptr<const Store> store, wire::Channel& channel,
-                               std::chrono::nanoseconds send_timeout)
+                               std::chrono::nanoseconds send_timeout, uint64_t max_batch_bytes)
     : store_(std::move(store)),
       channel_(channel),
       send_timeout_(send_timeout),
+      max_batch_bytes_(max_batch_bytes),
       packer_(ShapeOf(*store_)),
       labels_(store_->node_types().size()) {}
 
@@ -87,6 +94,9 @@ void RequestHandler::AnswerBatch(const Task& task) {
   BatchEnd times;
   auto start = Clock::now();
   task.plan->Seeds(task.batch.number, seeds_);
+  const uint64_t most = max_batch_bytes_ / kSampledBytesAnEdge;
+  scratch.sampler.LimitEdges(most - std::min<uint64_t>(most, seeds_.size()),
+                             BatchCapHint(max_batch_bytes_));
   scratch.sampler.Sample(plan.seed_type, seeds_, task.batch.number, graph_);
   times.sample_ns = NanosecondsSince(start);
 
@@ -226,6 +236,37 @@ const EdgeType& RequestHandler::CheckedEdgeType(uint32_t edge_type) const {
   return store_->edge_types()[edge_type];
 }
 
+template <typename Policy>
+HopReply RequestHandler::Draw(const EdgeType& type, std::span<const int64_t> frontier,
+                              uint64_t hop_key, const Policy& policy, bool edge_ids) const {
+  CheckNodes(type.dst_type, frontier, "frontier node");
+  const auto start = Clock::now();
+  Buffer<int64_t> ids;
+  ids.assign(frontier);
+  HopDraws draws;
+  draws.LimitEdges(max_batch_bytes_ / kSampledBytesAnEdge);
+  SampledSubgraph::Edges edges;
+  draws.Run(type.csc, {ids, 0, ids.size()}, hop_key, policy, nullptr, edges);
+  store_->CheckIntact();
+  if (draws.corrupt()) {
+    throw Error(ErrorCode::kCorruptData,
+                NameOf(type) +
+                    ": indptr, indices or edge ids are out of range: run `offpath graph verify`");
+  }
+  if (draws.exceeded()) {
+    throw Error(ErrorCode::kResourceExhausted,
+                "the neighbours of " + std::to_string(frontier.size()) + " nodes in " +
+                    NameOf(type) + " are too many: " + BatchCapHint(max_batch_bytes_));
+  }
+  HopReply reply;
+  reply.counts.assign(ids.size(), 0);
+  for (const int64_t col : edges.col) ++reply.counts[static_cast<size_t>(col)];
+  reply.sources.assign(edges.row.begin(), edges.row.end());
+  if (edge_ids) reply.edge_ids.assign(edges.edge_ids.begin(), edges.edge_ids.end());
+  reply.sample_ns = NanosecondsSince(start);
+  return reply;
+}
+
 void RequestHandler::AnswerHop(const Task& task) {
   const HopRequest& request = task.hop;
   const EdgeType& type = CheckedEdgeType(request.edge_type);
@@ -236,55 +277,17 @@ void RequestHandler::AnswerHop(const Task& task) {
                                                  " is beyond the plan's " +
                                                  std::to_string(fanouts.size()));
   }
-  CheckNodes(type.dst_type, request.frontier, "frontier node");
-  const auto start = Clock::now();
-  Buffer<int64_t> ids;
-  ids.assign(request.frontier);
-  HopDraws draws;
-  SampledSubgraph::Edges edges;
-  draws.Run(type.csc, {ids, 0, ids.size()},
-            HopKey(plan.seed, request.number, request.hop, request.edge_type),
-            UniformDraw{fanouts[request.hop], plan.replace}, nullptr, edges);
-  store_->CheckIntact();
-  if (draws.corrupt()) {
-    throw Error(ErrorCode::kCorruptData,
-                NameOf(type) +
-                    ": indptr, indices or edge ids are out of range: run `offpath graph verify`");
-  }
-  HopReply reply;
-  reply.counts.assign(ids.size(), 0);
-  for (const int64_t col : edges.col) ++reply.counts[static_cast<size_t>(col)];
-  reply.sources.assign(edges.row.begin(), edges.row.end());
-  if (task.plan->plan().with_edge_ids) {
-    reply.edge_ids.assign(edges.edge_ids.begin(), edges.edge_ids.end());
-  }
-  reply.sample_ns = NanosecondsSince(start);
+  const HopReply reply = Draw(
+      type, request.frontier, HopKey(plan.seed, request.number, request.hop, request.edge_type),
+      UniformDraw{fanouts[request.hop], plan.replace}, task.plan->plan().with_edge_ids);
   SendEncoded(channel_, MessageType::kHopReply, task.stream, reply, SendDeadline());
 }
 
 void RequestHandler::AnswerAdjacency(const Task& task) {
   const AdjacencyRequest& request = task.adjacency;
-  const EdgeType& type = CheckedEdgeType(request.edge_type);
-  CheckNodes(type.dst_type, request.frontier, "frontier node");
-  const auto start = Clock::now();
-  Buffer<int64_t> ids;
-  ids.assign(request.frontier);
-  HopDraws draws;
-  SampledSubgraph::Edges edges;
   // Every neighbour is drawn: the same reading and checks as a hop.
-  draws.Run(type.csc, {ids, 0, ids.size()}, 0, UniformDraw{-1, false}, nullptr, edges);
-  store_->CheckIntact();
-  if (draws.corrupt()) {
-    throw Error(ErrorCode::kCorruptData,
-                NameOf(type) +
-                    ": indptr, indices or edge ids are out of range: run `offpath graph verify`");
-  }
-  HopReply reply;
-  reply.counts.assign(ids.size(), 0);
-  for (const int64_t col : edges.col) ++reply.counts[static_cast<size_t>(col)];
-  reply.sources.assign(edges.row.begin(), edges.row.end());
-  if (request.edge_ids) reply.edge_ids.assign(edges.edge_ids.begin(), edges.edge_ids.end());
-  reply.sample_ns = NanosecondsSince(start);
+  const HopReply reply = Draw(CheckedEdgeType(request.edge_type), request.frontier, 0,
+                              UniformDraw{-1, false}, request.edge_ids);
   SendEncoded(channel_, MessageType::kAdjacencyReply, task.stream, reply, SendDeadline());
 }
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "offpath/graph/protocol/batch_structure.h"
@@ -36,7 +38,7 @@ struct Task {
 class RequestHandler {
  public:
   RequestHandler(std::shared_ptr<const Store> store, wire::Channel& channel,
-                 std::chrono::nanoseconds send_timeout);
+                 std::chrono::nanoseconds send_timeout, uint64_t max_batch_bytes);
   ~RequestHandler();
 
   // Sends the whole answer, or throws: an Error of the request is the caller's to send; an Error of
@@ -53,6 +55,10 @@ class RequestHandler {
   void AnswerSplit(const Task& task);
 
   PlanScratch& ScratchOf(const Task& task);
+  // Draws for a frontier into a reply, within the cap on a batch.
+  template <typename Policy>
+  HopReply Draw(const EdgeType& type, std::span<const int64_t> frontier, uint64_t hop_key,
+                const Policy& policy, bool edge_ids) const;
   void CheckNodes(size_t node_type, std::span<const int64_t> nodes, const char* what) const;
   const EdgeType& CheckedEdgeType(uint32_t edge_type) const;
   // Packed labels of `nodes`, one more than the label so that -1 is 0.
@@ -69,6 +75,7 @@ class RequestHandler {
   std::shared_ptr<const Store> store_;
   wire::Channel& channel_;
   std::chrono::nanoseconds send_timeout_;
+  uint64_t max_batch_bytes_;
   std::map<const OpenPlan*, std::unique_ptr<PlanScratch>> plans_;
   StructurePacker packer_;
   SampledSubgraph graph_;
@@ -79,5 +86,9 @@ class RequestHandler {
 };
 
 StructureShape ShapeOf(const Store& store);
+
+// MemoryNodeOptions::max_batch_bytes as edges and seeds together, and what an Error says of it.
+inline constexpr uint64_t kSampledBytesAnEdge = 4 * sizeof(int64_t);
+std::string BatchCapHint(uint64_t max_batch_bytes);
 
 }  // namespace offpath::graph

@@ -1,5 +1,6 @@
 #include "offpath/graph/serve/session.h"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <utility>
@@ -9,6 +10,7 @@ namespace {
 
 // The longest message of a client: a plan or a frontier of 2^28 ids.
 constexpr uint64_t kMaxRequestBytes = uint64_t{1} << 31;
+constexpr auto kRefusalTimeout = std::chrono::seconds(1);
 
 // Whether the channel itself failed, so that nothing more can be said on it.
 bool EndsTheChannel(const Error& error) {
@@ -42,7 +44,15 @@ void Session::Run() noexcept {
   Abort();
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
-  finished_ = true;
+}
+
+void Session::Refuse(const Error& reason) noexcept {
+  try {
+    SendEncoded(*channel_, MessageType::kError, 0, reason, Deadline::After(kRefusalTimeout));
+  } catch (const std::exception& error) {
+    Log(channel_->peer() + ": " + error.what());
+  }
+  Abort();
 }
 
 void Session::Drain() {
@@ -63,7 +73,7 @@ void Session::Abort() noexcept {
 void Session::ReadRequests() {
   MessageReader reader(*channel_, kMaxRequestBytes);
   while (true) {
-    const auto message = reader.Next(Deadline::After(options_.idle_timeout));
+    const auto message = NextRequest(reader);
     ++requests_;
     try {
       if (message.type == MessageType::kOpenPlan) {
@@ -99,6 +109,30 @@ void Session::ReadRequests() {
   }
 }
 
+// Until a plan is open, silence is a short matter: bytes that arrive, and answers that are on their
+// way, are none.
+MessageReader::Message Session::NextRequest(MessageReader& reader) {
+  while (plans_.empty()) {
+    const uint64_t heard = channel_->stats().bytes_received;
+    try {
+      return reader.Next(Deadline::After(options_.plan_timeout));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kTimeout) throw;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (!tasks_.empty() || working_ != 0) continue;
+    }
+    if (channel_->stats().bytes_received != heard) continue;
+    const Error silent(ErrorCode::kTimeout,
+                       "the client opened no plan, and was silent for longer than a client "
+                       "without a plan may be: connect again");
+    SendError(0, silent);
+    throw Error(silent);
+  }
+  return reader.Next(Deadline::After(options_.idle_timeout));
+}
+
 void Session::OpenPlanOf(const MessageReader::Message& message) {
   if (plans_.size() >= options_.max_plans && plans_.count(message.stream) == 0) {
     throw Error(ErrorCode::kResourceExhausted,
@@ -115,6 +149,12 @@ void Session::OpenPlanOf(const MessageReader::Message& message) {
                     " bytes of input nodes: name a split, or close a stream first");
   }
   auto plan = std::make_shared<const OpenPlan>(store_, std::move(asked), options_.features);
+  const uint64_t seeds = std::min(plan->plan().batch_size, plan->order().count());
+  if (seeds > options_.max_batch_bytes / kSampledBytesAnEdge) {
+    throw Error(ErrorCode::kResourceExhausted,
+                "a batch would have " + std::to_string(seeds) +
+                    " seeds: " + BatchCapHint(options_.max_batch_bytes));
+  }
   // Made once here so that a plan that does not fit the graph is refused before any batch.
   const NeighborSampler checked(SampleGraphOf(*store_), plan->plan().sample);
   PlanOpened opened;
@@ -164,7 +204,7 @@ Task Session::DecodeTask(const MessageReader::Message& message) {
 }
 
 void Session::Work() noexcept {
-  RequestHandler handler(store_, *channel_, options_.send_timeout);
+  RequestHandler handler(store_, *channel_, options_.send_timeout, options_.max_batch_bytes);
   while (true) {
     Task task;
     {

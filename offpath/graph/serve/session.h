@@ -1,7 +1,8 @@
 // One client of a memory node: reads its requests, answers them on worker threads.
 //
-// Run() belongs to one thread and returns when the conversation is over. Drain() and Abort() may be
-// called from any thread.
+// Run() or Refuse() belongs to one thread and returns when the conversation is over. Drain() and
+// Abort() may be called from any thread. The destructor waits for the channel's close timeout where
+// the client does not take what was queued for it.
 #pragma once
 
 #include <atomic>
@@ -28,12 +29,13 @@ class Session {
   ~Session();
 
   void Run() noexcept;
+  // In place of Run(): tells the client why it is not served, in a second or not at all.
+  void Refuse(const Error& reason) noexcept;
   // Refuses what is asked from now on, and ends when what was asked before is answered.
   void Drain();
   // Ends at once.
   void Abort() noexcept;
 
-  bool finished() const noexcept { return finished_.load(); }
   const std::string& peer() const noexcept { return channel_->peer(); }
   uint64_t batches() const noexcept { return batches_.load(); }
   uint64_t requests() const noexcept { return requests_.load(); }
@@ -41,6 +43,7 @@ class Session {
 
  private:
   void ReadRequests();
+  MessageReader::Message NextRequest(MessageReader& reader);
   void OpenPlanOf(const MessageReader::Message& message);
   Task DecodeTask(const MessageReader::Message& message);
   void Work() noexcept;
@@ -51,7 +54,6 @@ class Session {
   const MemoryNodeOptions options_;
   StoreInfo info_;
   std::unique_ptr<wire::Channel> channel_;
-  std::atomic<bool> finished_{false};
   std::atomic<uint64_t> batches_{0}, requests_{0};
 
   std::map<uint32_t, std::shared_ptr<const OpenPlan>> plans_;  // by stream; the reader's alone
