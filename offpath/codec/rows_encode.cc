@@ -3,12 +3,10 @@
 // A row is encoded block by block in two passes over floats that the first pass brings into the L1
 // cache: the largest magnitude, then the codes. Magnitudes are compared as integers, in which NaN
 // and infinity are larger than every finite float, so that the maximum also tells whether all are
-// finite, and does not depend on the order. The quotient is a true division: a reciprocal would
-// double the rounding error and be denormal for large scales; memory is slower than the divider.
+// finite, and does not depend on the order.
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <type_traits>
 
 #include "offpath/base/random.h"
 #include "offpath/codec/memory_traits.h"
@@ -21,6 +19,7 @@
 // After foreach_target:
 #include "hwy/highway.h"
 #include "offpath/codec/half-inl.h"
+#include "offpath/codec/quantize-inl.h"
 #include "offpath/codec/stream-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,68 +27,51 @@ namespace offpath::codec::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using CodeTag = hn::Rebind<uint8_t, FloatTag>;
 
-// Columns whose codes are staged before they are packed to nibbles or pairs of bits.
-constexpr size_t kChunk = 1024;
-
-// Calls body(vector, at, count) for positions that cover [0, n) with whole vectors; the last
-// overlaps the one before it, which writes the same values again. Fewer than a vector: a copy
-// padded with zeros. Unrolled: rows are short, and the loop was a third of an i8 row's time in the
-// cache.
-template <class Body>
-HWY_INLINE void ForVectors(const float* x, size_t n, const Body& body) {
-  const size_t lanes = hn::Lanes(FloatTag());
-  const auto whole = [&](size_t at) HWY_ATTR { body(hn::LoadU(FloatTag(), x + at), at, lanes); };
-  size_t at = 0;
-  for (; at + 4 * lanes <= n; at += 4 * lanes) {
-    whole(at);
-    whole(at + lanes);
-    whole(at + 2 * lanes);
-    whole(at + 3 * lanes);
-  }
-  for (; at + lanes <= n; at += lanes) whole(at);
-  if (at == n) return;
-  if (n >= lanes) {
-    whole(n - lanes);
-  } else {
-    HWY_ALIGN float padded[16] = {};
-    std::memcpy(padded, x, n * sizeof(float));
-    body(hn::Load(FloatTag(), padded), 0, n);
-  }
-}
-
-// Stores `count` of the lanes.
-template <class D, class V>
-HWY_INLINE void StoreSome(D d, V v, size_t count, hn::TFromD<D>* to) {
-  if (count == hn::Lanes(d)) {
-    hn::StoreU(v, d, to);
-  } else {
-    HWY_ALIGN hn::TFromD<D> padded[16];
-    hn::Store(v, d, padded);
-    std::memcpy(to, padded, count * sizeof(hn::TFromD<D>));
-  }
-}
+constexpr size_t kChunk = 1024;  // columns whose draws are made at a time
 
 // The bits of max |x|; at least kInfinityBits where an element is not finite.
 HWY_INLINE uint32_t MaxMagnitudeBits(const float* x, size_t n) {
+  const FloatTag df;
   const hn::RebindToSigned<FloatTag> di;
   const auto mask = hn::Set(di, 0x7FFFFFFF);
-  auto largest = hn::Zero(di);
-  ForVectors(x, n, [&](FloatVec v, size_t, size_t) HWY_ATTR {
-    largest = hn::Max(largest, hn::And(hn::BitCast(di, v), mask));
-  });
-  return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest)));
+  const auto magnitude = [&](const float* from) HWY_ATTR {
+    return hn::And(hn::BitCast(di, hn::LoadU(df, from)), mask);
+  };
+  const size_t lanes = hn::Lanes(df);
+  auto even = hn::Zero(di);
+  auto odd = even;
+  size_t at = 0;
+  for (; at + 4 * lanes <= n; at += 4 * lanes) {
+    even = hn::Max(even, magnitude(x + at));
+    odd = hn::Max(odd, magnitude(x + at + lanes));
+    even = hn::Max(even, magnitude(x + at + 2 * lanes));
+    odd = hn::Max(odd, magnitude(x + at + 3 * lanes));
+  }
+  for (; at + lanes <= n; at += lanes) even = hn::Max(even, magnitude(x + at));
+  if (at != n) {
+    HWY_ALIGN float padded[16] = {};
+    std::memcpy(padded, x + at, (n - at) * sizeof(float));
+    even = hn::Max(even, magnitude(padded));
+  }
+  return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, hn::Max(even, odd))));
 }
 
+// The scale of a block whose largest magnitude has these bits; infinity where it is not finite.
 template <RowType kType>
-HWY_INLINE float ScaleOf(float largest) {
+HWY_INLINE float ScaleOf(uint32_t largest_bits) {
   constexpr auto kMax = static_cast<float>(kCodeMax<kType>);
+  // Half of the largest float and more: rounded up, the scale might decode it to infinity.
+  constexpr auto kHuge = std::bit_cast<uint32_t>(kLargestFloat / 2);
+  const auto largest = std::bit_cast<float>(largest_bits);
   const float scale = largest / kMax;
-  if (scale < kSmallestScale) return 0;
-  // Next to the largest float the division may round up to what decodes to infinity.
-  if (scale * kMax <= kLargestFloat) return scale;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(scale) - 1);
+  if (HWY_UNLIKELY(largest_bits >= kHuge)) {
+    if (largest_bits >= kInfinityBits) return std::bit_cast<float>(kInfinityBits);
+    if (scale * kMax > kLargestFloat) {
+      return std::bit_cast<float>(std::bit_cast<uint32_t>(scale) - 1);
+    }
+  }
+  return scale < kSmallestScale ? 0 : scale;
 }
 
 // Draws of the row, 24 bits as a float in [0, 1), for columns first, first + 1, ...
@@ -99,169 +81,130 @@ HWY_INLINE void DrawUnits(uint64_t key, size_t first, size_t n, float* units) {
   }
 }
 
-// codes[i] = x[i] / scale, rounded, in two's complement; the type's bits are the low ones.
-template <int kMax, Rounding kRounding>
-HWY_INLINE void Quantize(const float* x, size_t n, float scale, const float* units,
-                         uint8_t* codes) {
-  const FloatTag df;
-  const hn::RebindToUnsigned<FloatTag> du;
-  // Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the low bits.
-  const auto magic = hn::Set(df, 12582912.0F);
-  const auto divisor = hn::Set(df, scale == 0 ? 1.0F : scale);
-  ForVectors(x, n, [&](FloatVec v, size_t at, size_t count) HWY_ATTR {
-    auto q = hn::Div(v, divisor);
-    if constexpr (kRounding == Rounding::kStochastic) {
-      const auto below = hn::Floor(q);
-      const auto up = hn::Lt(hn::LoadU(df, units + at), hn::Sub(q, below));
-      q = hn::Add(below, hn::IfThenElseZero(up, hn::Set(df, 1.0F)));
-      // A quotient may be one ulp beyond the largest code.
-      const auto limit = hn::Set(df, static_cast<float>(kMax));
-      q = hn::Max(hn::Min(q, limit), hn::Neg(limit));
-    }
-    const auto code = hn::TruncateTo(CodeTag(), hn::BitCast(du, hn::Add(q, magic)));
-    StoreSome(CodeTag(), code, count, codes + at);
-  });
-}
-
-// Packs codes of kBits, low bits first, into `bytes` bytes, in vectors of kCodes codes of which the
-// last overlaps the one before it. False where there are fewer than a vector.
-template <unsigned kBits, size_t kCodes>
-HWY_INLINE bool PackVectors([[maybe_unused]] const uint8_t* codes, [[maybe_unused]] size_t bytes,
-                            [[maybe_unused]] uint8_t* out) {
-#if HWY_TARGET == HWY_SCALAR  // which cannot reinterpret lanes
-  return false;
-#else
-  using WideT = std::conditional_t<kBits == 4, uint16_t, uint32_t>;
-  const hn::CappedTag<uint8_t, kCodes> d8;
-  const hn::Repartition<WideT, decltype(d8)> wide;
-  const hn::Rebind<uint8_t, decltype(wide)> packed;
-  const auto pack = [&](size_t at) HWY_ATTR {
-    const auto v = hn::BitCast(wide, hn::LoadU(d8, codes + at * (8 / kBits)));
-    auto bits = v;
-    if constexpr (kBits == 4) {
-      bits = hn::Or(hn::And(v, hn::Set(wide, 0x000F)),
-                    hn::And(hn::ShiftRight<4>(v), hn::Set(wide, 0x00F0)));
-    } else {
-      const auto low = hn::And(v, hn::Set(wide, 0x03030303));
-      bits = hn::And(hn::Or(hn::Or(low, hn::ShiftRight<6>(low)),
-                            hn::Or(hn::ShiftRight<12>(low), hn::ShiftRight<18>(low))),
-                     hn::Set(wide, 0xFF));
-    }
-    hn::StoreU(hn::TruncateTo(packed, bits), packed, out + at);
-  };
-  const size_t step = hn::Lanes(packed);
-  if (bytes < step) return false;
-  size_t at = 0;
-  for (; at + step <= bytes; at += step) pack(at);
-  if (at < bytes) pack(bytes - step);
-  return true;
-#endif
-}
-
-// Packs n codes of kBits; reads up to 3 codes beyond n, which must be zero.
-template <unsigned kBits>
-HWY_INLINE void PackCodes(const uint8_t* codes, size_t n, uint8_t* out) {
-  constexpr size_t kPerByte = 8 / kBits;
-  const size_t bytes = (n + kPerByte - 1) / kPerByte;
-  if (PackVectors<kBits, 64>(codes, bytes, out)) return;
-  if (PackVectors<kBits, 16>(codes, bytes, out)) return;
-  for (size_t at = 0; at < bytes; ++at) {
-    unsigned byte = 0;
-    for (size_t i = 0; i < kPerByte; ++i) {
-      byte |= (codes[at * kPerByte + i] & ((1U << kBits) - 1)) << (i * kBits);
-    }
-    out[at] = static_cast<uint8_t>(byte);
-  }
-}
-
 template <RowType kType, Rounding kRounding>
 HWY_INLINE void EncodeBlock(const float* x, size_t first, size_t n, float scale, uint64_t key,
                             uint8_t* elements) {
   constexpr unsigned kBits = ElementBits(kType);
-  HWY_ALIGN float units[kRounding == Rounding::kStochastic ? kChunk : 1];
-  HWY_ALIGN uint8_t staged[kBits == 8 ? 1 : kChunk + 16];
-  for (size_t done = 0; done < n; done += kChunk) {
-    const size_t count = std::min(kChunk, n - done);
-    if constexpr (kRounding == Rounding::kStochastic) {
+  if constexpr (kRounding == Rounding::kStochastic) {
+    constexpr size_t kPadding = 64;  // the floats of four vectors
+    HWY_ALIGN float units[kChunk + kPadding];
+    for (size_t done = 0; done < n; done += kChunk) {
+      const size_t count = std::min(kChunk, n - done);
       DrawUnits(key, first + done, count, units);
-      for (size_t i = count; i < std::min(kChunk, count + 16); ++i) units[i] = 0;
-    }
-    uint8_t* out = elements + (first + done) * kBits / 8;
-    if constexpr (kBits == 8) {
-      Quantize<kCodeMax<kType>, kRounding>(x + done, count, scale, units, out);
-    } else {
-      Quantize<kCodeMax<kType>, kRounding>(x + done, count, scale, units, staged);
-      std::memset(staged + count, 0, 4);
-      PackCodes<kBits>(staged, count, out);
-    }
-  }
-}
-
-// Writes the scales of a row. False where an element is not finite: they are unspecified then.
-template <RowType kType>
-HWY_INLINE bool EncodeScales(const float* x, const RowLayout& layout, std::byte* out) {
-  if constexpr (IsScaled(kType)) {
-    for (size_t first = 0; first < layout.dim; first += layout.block, out += sizeof(float)) {
-      const size_t n = std::min(layout.block, layout.dim - first);
-      const uint32_t largest = MaxMagnitudeBits(x + first, n);
-      if (largest >= kInfinityBits) return false;
-      const float scale = ScaleOf<kType>(std::bit_cast<float>(largest));
-      std::memcpy(out, &scale, sizeof(float));
-    }
-  }
-  return true;
-}
-
-// Writes the elements of a row whose scales are in place.
-template <RowType kType, Rounding kRounding>
-HWY_INLINE void EncodeElements(const float* x, const RowLayout& layout, uint64_t key,
-                               std::byte* out) {
-  auto* elements = reinterpret_cast<uint8_t*>(out) + layout.scale_bytes;
-  if constexpr (IsScaled(kType)) {
-    for (size_t first = 0; first < layout.dim; first += layout.block, out += sizeof(float)) {
-      float scale = 0;
-      std::memcpy(&scale, out, sizeof(float));
-      const size_t n = std::min(layout.block, layout.dim - first);
-      EncodeBlock<kType, kRounding>(x + first, first, n, scale, key, elements);
+      std::memset(units + count, 0, kPadding * sizeof(float));
+      EncodeByDivision<kBits, kRounding>(x + done, count, scale, units,
+                                         elements + (first + done) * kBits / 8);
     }
   } else {
-    auto* halves = reinterpret_cast<uint16_t*>(elements);
-    ForVectors(x, layout.dim, [&](FloatVec v, size_t at, size_t count) HWY_ATTR {
-      const HalfVec half = kType == RowType::kF16 ? F16FromF32(v) : BF16FromF32(v);
-      StoreSome(HalfTag(), half, count, halves + at);
-    });
+    EncodeNearest<kBits>(x, n, scale, elements + first * kBits / 8);
   }
 }
 
-// Rows are encoded in groups, first all scales, then all elements: the maximum of a row and the
-// division behind it are a long chain, which those of the other rows hide.
-template <RowType kType, Rounding kRounding>
-size_t EncodeAll(const RowLayout& layout, uint64_t seed, const EncodeInput& in, std::byte* out) {
-  const size_t float_bytes = in.dim * sizeof(float);
-  const size_t group = GroupRows(float_bytes);
-  const size_t ahead = kGroupsAhead * group;
-  size_t first_bad = kAllFinite;
-  const auto encode = [&](size_t begin, size_t end, std::byte* to) HWY_ATTR {
-    bool finite[kMaxGroupRows];
-    for (size_t i = begin; i < end; ++i) {
-      if (i + ahead < in.rows) PrefetchLine(TableRow(in, i + ahead));
-      finite[i - begin] =
-          EncodeScales<kType>(TableRow(in, i), layout, to + (i - begin) * layout.row_bytes);
+// Calls body(first, n) for each block of columns that has a scale. kOneScale: for the whole row.
+template <bool kOneScale, class Body>
+HWY_INLINE void ForBlocks(const RowLayout& layout, const Body& body) {
+  size_t first = 0;
+  do {
+    const size_t n = kOneScale ? layout.dim : std::min(layout.block, layout.dim - first);
+    body(first, n);
+    first += n;
+  } while (!kOneScale && first < layout.dim);
+}
+
+// Writes the scales of a row; one of them is infinity where an element is not finite.
+template <RowType kType, bool kOneScale>
+HWY_INLINE void EncodeScales(const float* x, const RowLayout& layout, std::byte* out) {
+  ForBlocks<kOneScale>(layout, [&](size_t first, size_t n) HWY_ATTR {
+    const float scale = ScaleOf<kType>(MaxMagnitudeBits(x + first, n));
+    std::memcpy(out, &scale, sizeof(float));
+    out += sizeof(float);
+  });
+}
+
+template <RowType kType>
+HWY_INLINE void EncodeHalves(const float* x, size_t n, uint16_t* out) {
+  const FloatTag df;
+  const auto half = [&](const float* from) HWY_ATTR {
+    const FloatVec v = hn::LoadU(df, from);
+    return kType == RowType::kF16 ? F16FromF32(v) : BF16FromF32(v);
+  };
+  const size_t lanes = hn::Lanes(df);
+  size_t at = 0;
+  for (; at + 4 * lanes <= n; at += 4 * lanes) {
+    for (size_t i = 0; i < 4; ++i) {
+      hn::StoreU(half(x + at + i * lanes), HalfTag(), out + at + i * lanes);
     }
-    for (size_t i = begin; i < end; ++i, to += layout.row_bytes) {
-      if (i + ahead < in.rows) PrefetchRest(TableRow(in, i + ahead), float_bytes);
-      if (!finite[i - begin]) {
-        std::memset(to, 0, layout.row_bytes);
-        first_bad = std::min(first_bad, i);
-        continue;
-      }
+  }
+  for (; at + lanes <= n; at += lanes) hn::StoreU(half(x + at), HalfTag(), out + at);
+  if (at != n) {
+    HWY_ALIGN float padded[16] = {};
+    HWY_ALIGN uint16_t halves[16];
+    std::memcpy(padded, x + at, (n - at) * sizeof(float));
+    hn::Store(half(padded), HalfTag(), halves);
+    std::memcpy(out + at, halves, (n - at) * sizeof(uint16_t));
+  }
+}
+
+// Writes the codes of a row whose scales are in place. False where a scale is infinity: the codes
+// are unspecified then.
+template <RowType kType, Rounding kRounding, bool kOneScale>
+HWY_INLINE bool EncodeCodes(const float* x, const RowLayout& layout, uint64_t key, std::byte* out) {
+  auto* codes = reinterpret_cast<uint8_t*>(out) + layout.scale_bytes;
+  bool finite = true;
+  ForBlocks<kOneScale>(layout, [&](size_t first, size_t n) HWY_ATTR {
+    float scale = 0;
+    std::memcpy(&scale, out, sizeof(float));
+    out += sizeof(float);
+    finite = finite && scale <= kLargestFloat;
+    if (HWY_LIKELY(finite)) {
+      EncodeBlock<kType, kRounding>(x + first, first, n, scale, key, codes);
+    }
+  });
+  return finite;
+}
+
+// Encodes rows [begin, end), first all scales, then all elements: the maximum of a row and the
+// division behind it are a long chain, which those of the other rows hide. Returns the first row
+// that is not finite, or kAllFinite.
+template <RowType kType, Rounding kRounding, bool kOneScale>
+HWY_INLINE size_t EncodeGroup(const RowLayout layout, uint64_t seed, const EncodeInput in,
+                              size_t begin, size_t end, std::byte* to) {
+  const size_t float_bytes = layout.dim * sizeof(float);
+  const size_t ahead = kGroupsAhead * GroupRows(float_bytes);
+  size_t first_bad = kAllFinite;
+  for (size_t i = begin; i < end; ++i) {
+    if (i + ahead < in.rows) PrefetchLine(TableRow(in, i + ahead));
+    if constexpr (IsScaled(kType)) {
+      EncodeScales<kType, kOneScale>(TableRow(in, i), layout, to + (i - begin) * layout.row_bytes);
+    }
+  }
+  for (size_t i = begin; i < end; ++i, to += layout.row_bytes) {
+    if (i + ahead < in.rows) PrefetchRest(TableRow(in, i + ahead), float_bytes);
+    if constexpr (IsScaled(kType)) {
       uint64_t key = 0;
       if constexpr (kRounding == Rounding::kStochastic) {
         const uint64_t id = in.ids != nullptr ? static_cast<uint64_t>(in.ids[i]) : i;
         key = Combine(seed, in.row_keys != nullptr ? in.row_keys[i] : id);
       }
-      EncodeElements<kType, kRounding>(TableRow(in, i), layout, key, to);
+      if (HWY_UNLIKELY(
+              !(EncodeCodes<kType, kRounding, kOneScale>(TableRow(in, i), layout, key, to)))) {
+        std::memset(to, 0, layout.row_bytes);
+        first_bad = std::min(first_bad, i);
+      }
+    } else {
+      EncodeHalves<kType>(TableRow(in, i), layout.dim, reinterpret_cast<uint16_t*>(to));
     }
+  }
+  return first_bad;
+}
+
+template <RowType kType, Rounding kRounding, bool kOneScale>
+size_t EncodeAll(const RowLayout& layout, uint64_t seed, const EncodeInput& in, std::byte* out) {
+  const size_t group = GroupRows(in.dim * sizeof(float));
+  size_t first_bad = kAllFinite;
+  const auto encode = [&](size_t begin, size_t end, std::byte* to) HWY_ATTR {
+    const size_t bad = EncodeGroup<kType, kRounding, kOneScale>(layout, seed, in, begin, end, to);
+    first_bad = std::min(first_bad, bad);
   };
   if (in.rows * layout.row_bytes >= kStreamThreshold &&
       group * layout.row_bytes <= StreamWriter::kMaxPiece) {
@@ -285,15 +228,18 @@ size_t EncodeAll(const RowLayout& layout, uint64_t seed, const EncodeInput& in, 
 size_t EncodeRowsOn(const RowFormat& format, const EncodeInput& in, std::byte* out) {
   const RowLayout layout = LayOutRow(format, in.dim);
   const auto run = [&]<RowType kType>() {
-    return format.rounding == Rounding::kStochastic
-               ? EncodeAll<kType, Rounding::kStochastic>(layout, format.seed, in, out)
-               : EncodeAll<kType, Rounding::kNearestEven>(layout, format.seed, in, out);
+    if (format.rounding == Rounding::kStochastic) {
+      return EncodeAll<kType, Rounding::kStochastic, false>(layout, format.seed, in, out);
+    }
+    return layout.block == layout.dim
+               ? EncodeAll<kType, Rounding::kNearestEven, true>(layout, 0, in, out)
+               : EncodeAll<kType, Rounding::kNearestEven, false>(layout, 0, in, out);
   };
   switch (format.type) {
     case RowType::kF16:
-      return EncodeAll<RowType::kF16, Rounding::kNearestEven>(layout, 0, in, out);
+      return EncodeAll<RowType::kF16, Rounding::kNearestEven, true>(layout, 0, in, out);
     case RowType::kBF16:
-      return EncodeAll<RowType::kBF16, Rounding::kNearestEven>(layout, 0, in, out);
+      return EncodeAll<RowType::kBF16, Rounding::kNearestEven, true>(layout, 0, in, out);
     case RowType::kI8:
       return run.template operator()<RowType::kI8>();
     case RowType::kI4:
