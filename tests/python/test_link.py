@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from offpath import link
+from offpath import children, link
 
 pytestmark = pytest.mark.skipif(
     link.unavailable_reason() is not None, reason=str(link.unavailable_reason())
@@ -54,7 +54,7 @@ def measured_rate(shaped, megabytes):
         return float(receiver.communicate(timeout=10)[0])
     finally:
         receiver.kill()
-        receiver.wait()
+        children.end(receiver)
 
 
 def test_a_link_of_1_gbit_carries_about_1_gbit():
@@ -103,7 +103,7 @@ def test_leftovers_of_a_killed_owner_are_removed_and_those_of_the_living_kept():
     link.remove_leftovers()
     assert name in namespaces()
     owner.kill()
-    owner.wait()
+    children.end(owner)
     deadline = time.monotonic() + 5
     while name in namespaces() and time.monotonic() < deadline:
         link.remove_leftovers()

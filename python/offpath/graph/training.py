@@ -15,7 +15,7 @@ from .batches import Batches, sample_batches
 from .sage import GraphSage, MessageEdges, SampledHops
 from .view import GraphView
 
-__all__ = ["TrainOptions", "TrainResult", "Trainer", "labelled_type"]
+__all__ = ["TrainOptions", "TrainResult", "Trainer", "labelled_type", "sampled_hops"]
 
 # (stage, done, total): "epoch 3", batches
 Progress = Callable[[str, int, int], None]
@@ -70,6 +70,29 @@ def labelled_type(view: GraphView, name: Optional[str]) -> int:
     return labelled[0]
 
 
+def sampled_hops(view: GraphView, batch: _core.Batch, *, normalize_rows: bool = False) -> SampledHops:
+    """What the model needs of a batch of `view`, which came with features; nothing is copied."""
+    types = range(len(view.nodes))
+    features = []
+    for t in types:
+        x = None if view.nodes[t].feature_dim is None else torch.from_dlpack(batch.features(t))
+        if x is not None and normalize_rows:
+            x = x / x.sum(dim=1, keepdim=True).clamp(min=1.0)
+        features.append(x)
+    edges = [
+        MessageEdges(
+            src, dst, torch.from_dlpack(batch.row(e)), torch.from_dlpack(batch.col(e)), batch.edge_hop_counts(e)
+        )
+        for e, (src, dst) in enumerate(view.edge_ends)
+    ]
+    return SampledHops(
+        features=features,
+        node_hop_counts=[batch.node_hop_counts(t) for t in types],
+        edges=edges,
+        node_ids=[torch.from_dlpack(batch.node_ids(t)) for t in types],
+    )
+
+
 class Trainer:
     """One model on one graph. Batches and initial weights depend on the options alone."""
 
@@ -118,35 +141,9 @@ class Trainer:
             )
         return self._streams[split]
 
-    def _hops(self, batch: _core.Batch) -> SampledHops:
-        view = self.view
-        features = []
-        for t, node in enumerate(view.nodes):
-            if node.feature_dim is None:
-                features.append(None)
-                continue
-            x = torch.from_dlpack(batch.features(t))
-            if self.options.normalize_rows:
-                x = x / x.sum(dim=1, keepdim=True).clamp(min=1.0)
-            features.append(x)
-        return SampledHops(
-            features=features,
-            node_hop_counts=[batch.node_hop_counts(t) for t in range(len(view.nodes))],
-            edges=[
-                MessageEdges(
-                    src,
-                    dst,
-                    torch.from_dlpack(batch.row(e)),
-                    torch.from_dlpack(batch.col(e)),
-                    batch.edge_hop_counts(e),
-                )
-                for e, (src, dst) in enumerate(view.edge_ends)
-            ],
-            node_ids=[torch.from_dlpack(batch.node_ids(t)) for t in range(len(view.nodes))],
-        )
-
     def _scores(self, batch: _core.Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        scores = self.model(self._hops(batch), self.target, batch.batch_size)
+        hops = sampled_hops(self.view, batch, normalize_rows=self.options.normalize_rows)
+        scores = self.model(hops, self.target, batch.batch_size)
         return scores, torch.from_dlpack(batch.labels(self.target))[: batch.batch_size]
 
     def train_epoch(self, epoch: int, progress: Optional[Progress] = None) -> float:

@@ -32,6 +32,10 @@ MODES = [
     ("full f32", "near", "f32", [-1, -1, -1], 2, False),
 ]
 SECONDS_A_MODE = 8.0
+# What is waited for until a child counts as stuck: the node's first word, and between two words of
+# the trainer, which first imports torch and says a word a batch (it waits 120 s for one itself).
+START_SECONDS = 60.0
+BATCH_SECONDS = 180.0
 
 
 def program() -> str:
@@ -73,78 +77,77 @@ def cores() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def memory_node(store: pathlib.Path, end: links.LinkEnd | None, quota: float):
+def child(command: list[str], end: links.LinkEnd | None, log: pathlib.Path, **pipes):
+    """A child behind an end of the link, or here, with its stderr in a log; ends with the context."""
+    with log.open("wb") as errors:
+        options = {"stdout": subprocess.PIPE, "stderr": errors, "bufsize": 0, **pipes}
+        process = children.popen(command, **options) if end is None else end.popen(command, **options)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        children.end(process)
+
+
+@contextlib.contextmanager
+def memory_node(store: pathlib.Path, end: links.LinkEnd | None, quota: float, log: pathlib.Path):
     """A memory node on one core; yields its address and what it said of its lane."""
     command = [
         program(), "graph", "serve", str(store), "--json", "--quiet", "--send-buffers", "16",
         "--cores", str(cores()[0]), "--quota", str(quota),
     ]  # fmt: skip
     if end is None:
-        process = children.popen([*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+        command += ["--listen", "127.0.0.1:0"]
     else:
         # The namespaces hold nobody else: the link is private to this job.
-        process = end.popen(
-            [*command, "--listen", f"{end.address}:0", "--unauthenticated"], stdout=subprocess.PIPE, text=True
-        )
-    try:
-        said = process.stdout.readline()
-        if not said:
-            raise RuntimeError(f"the memory node ended with exit code {process.wait(timeout=10)}")
-        yield json.loads(said)
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        command += ["--listen", f"{end.address}:0", "--unauthenticated"]
+    with child(command, end, log) as process:
+        yield json.loads(children.Lines(process, "the memory node", log).next(START_SECONDS))
 
 
 class Trainer:
     """A trainer process behind the other end of the link."""
 
-    def __init__(self, address: str, end: links.LinkEnd | None):
-        command = ["taskset", "-c", str(cores()[1]), sys.executable, "-m", "offpath.quickstart.trainer", address]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = children.popen(command, **pipes) if end is None else end.popen(command, **pipes)
+    def __init__(self, process: subprocess.Popen, log: pathlib.Path):
+        self._process = process
+        self._lines = children.Lines(process, "the trainer", log)
 
     def run(self, request: dict) -> dict:
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the trainer ended while it ran {request['name']}")
-        answer = json.loads(line)
+        """What was measured; progress on the way goes to stderr."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended: reading says so
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        while "progress" in (answer := json.loads(self._lines.next(BATCH_SECONDS))):
+            print(f"  {answer['progress']}", file=sys.stderr, flush=True)
         if "error" in answer:
             raise RuntimeError(f"{answer['name']}: {answer['error']}")
         return answer
 
-    def close(self) -> None:
-        self.process.stdin.close()
-        try:
-            self.process.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+
+@contextlib.contextmanager
+def trainer(address: str, end: links.LinkEnd | None, log: pathlib.Path):
+    command = ["taskset", "-c", str(cores()[1]), sys.executable, "-m", "offpath.quickstart.trainer", address]
+    with child(command, end, log, stdin=subprocess.PIPE) as process:
+        yield Trainer(process, log)
 
 
-def measure(store: pathlib.Path, rate: str, quota: float) -> tuple[list[dict], dict]:
+def measure(
+    store: pathlib.Path, rate: str, quota: float, logs: pathlib.Path
+) -> tuple[list[dict], dict]:
     """Every mode over one link and one node; the results, and how they were measured."""
     reason = links.unavailable_reason()
     with contextlib.ExitStack() as stack:
         link = None if reason else stack.enter_context(links.ShapedLink(rate))
-        node = stack.enter_context(memory_node(store, link and link.left, quota))
+        node = stack.enter_context(memory_node(store, link and link.left, quota, logs / "memory-node.log"))
         setting = {
             "link": rate if link else "loopback", "modelled": link is None, "why": reason,
             "quota": quota if node["quota_set"] else None, "cores": node["cores"],
         }  # fmt: skip
         print(f"  node on core {node['cores'][0]}, " + (f"{quota:g}% of it" if node["quota_set"] else node["message"]))
         print(f"  link: {rate} between two network namespaces" if link else f"  link: loopback ({reason})")
-        trainer = Trainer(node["address"], link and link.right)
-        stack.callback(trainer.close)
+        far = stack.enter_context(trainer(node["address"], link and link.right, logs / "trainer.log"))
         results = []
         for name, mode, features, fanouts, batches, train in MODES:
-            result = trainer.run(
+            result = far.run(
                 {
                     "name": name, "mode": mode, "features": features, "fanouts": fanouts, "batches": batches,
                     "train": train, "seconds": SECONDS_A_MODE, "batch_size": 1024, "prefetch": 4 if train else 1,
@@ -191,7 +194,7 @@ def run(data: pathlib.Path, report: pathlib.Path, *, rate: str, quota: float) ->
     print("1. graphs", flush=True)
     _, rmat = make_stores(data)
     print("2. a memory node and a trainer", flush=True)
-    results, setting = measure(rmat, rate, quota)
+    results, setting = measure(rmat, rate, quota, data)
     print_table(results, setting)
     write_report(results, setting, report)
     print(f"\n  plots: {report}")
