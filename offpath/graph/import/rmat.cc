@@ -61,19 +61,21 @@ void WriteFeatures(const RmatGenerator& generator, StoreWriter& writer, size_t n
 void WriteLabels(const RmatGenerator& generator, StoreWriter& writer, size_t node_type,
                  ThreadPool& pool) {
   const int64_t nodes = generator.options().nodes;
-  std::vector<int64_t> labels(static_cast<size_t>(nodes));
-  pool.ParallelFor(labels.size(), 4096, [&](size_t begin, size_t end) {
-    generator.Labels(static_cast<int64_t>(begin), std::span(labels).subspan(begin, end - begin));
+  std::vector<int64_t> values(static_cast<size_t>(nodes));
+  pool.ParallelFor(values.size(), 4096, [&](size_t begin, size_t end) {
+    generator.Labels(static_cast<int64_t>(begin), std::span(values).subspan(begin, end - begin));
   });
-  writer.SetLabels(node_type, labels, generator.options().classes);
+  writer.SetLabels(node_type, values, generator.options().classes);
 
-  std::vector<int64_t> splits[3];
-  for (int64_t node = 0; node < nodes; ++node) {
-    splits[generator.Split(node)].push_back(node);
+  // One after the other in the labels' memory: all of them at once would take as much again.
+  constexpr const char* kSplits[3] = {"train", "val", "test"};
+  for (int split = 0; split < 3; ++split) {
+    size_t size = 0;
+    for (int64_t node = 0; node < nodes; ++node) {
+      if (generator.Split(node) == split) values[size++] = node;
+    }
+    writer.SetSplit(node_type, kSplits[split], std::span(values).first(size));
   }
-  writer.SetSplit(node_type, "train", splits[0]);
-  writer.SetSplit(node_type, "val", splits[1]);
-  writer.SetSplit(node_type, "test", splits[2]);
 }
 
 }  // namespace

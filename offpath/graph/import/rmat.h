@@ -1,8 +1,9 @@
 // Writes an R-MAT graph (rmat_generator.h) as a store: node type "node", edge type
 // ("node", "to", "node").
 //
-// Streamed: memory is the writer's Options::memory_bytes and a few chunks, whatever the size. The
-// store's bytes depend on the options alone, not on the number of threads.
+// Edges and features are streamed: memory is the writer's Options::memory_bytes, a few chunks, and
+// where there are classes 8 bytes a node for the labels and then each split. The store's bytes
+// depend on the options alone, not on the number of threads.
 #pragma once
 
 #include <cstddef>

@@ -64,7 +64,11 @@ TEST(Rmat, TheStoreHoldsWhatTheGeneratorMakes) {
   generator.Labels(0, labels);
   EXPECT_TRUE(std::equal(labels.begin(), labels.end(), nodes.labels.begin(), nodes.labels.end()));
   size_t in_splits = 0;
-  for (const auto& [name, split] : nodes.splits) in_splits += split.size();
+  for (const auto& [name, split] : nodes.splits) {
+    in_splits += split.size();
+    const int number = name == "train" ? 0 : name == "val" ? 1 : 2;
+    for (const int64_t node : split) ASSERT_EQ(generator.Split(node), number) << name;
+  }
   EXPECT_EQ(nodes.splits.size(), 3U);
   EXPECT_EQ(in_splits, 3000U);
 
