@@ -39,11 +39,18 @@ def main() -> int:
             language, body = match.groups()
             where = f"{file.name}:{text.count(chr(10), 0, match.start()) + 1}"
             begin = time.monotonic()
-            done = subprocess.run(
-                [*COMMANDS[language], body], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                timeout=DEADLINE_SECONDS, check=False,
-            )  # fmt: skip
+            if language not in COMMANDS:
+                print(f"{where}: no way to run {language}; known are {', '.join(COMMANDS)}")
+                return 1
+            try:
+                done = subprocess.run(
+                    [*COMMANDS[language], body], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                    timeout=DEADLINE_SECONDS, check=False,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired:
+                print(f"{where}: {language} snippet did not end within {DEADLINE_SECONDS} s:\n{body}")
+                return 1
             seconds = time.monotonic() - begin
             if done.returncode != 0:
                 print(done.stdout)

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kHowToInstall =
-    "install it with `pip install .` in Offpath's folder (scripts/setup.sh does, into .venv)";
+    "install it with `pip install .` in Offpath's folder (scripts/quickstart.sh does, into .venv)";
 
 // True where `python` finds the package, without importing it.
 bool HasPackage(const std::string& python) {

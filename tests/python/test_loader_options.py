@@ -68,6 +68,38 @@ def test_a_number_that_is_none_or_out_of_range_is_refused_by_name(store, option,
         list(sample_batches(store, [2], **{"num_workers": 1, "prefetch": 2, option: value}))
 
 
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), "x"], ids=str)
+def test_a_timeout_that_is_none_is_refused_by_name(store, timeout):
+    with pytest.raises(offpath.InvalidArgumentError, match="^timeout is"):
+        NeighborLoader(store, [2], timeout=timeout)
+
+
+def test_prefetching_without_workers_is_refused_as_torch_refuses_it(store, data):
+    for source in (store, data):
+        with pytest.raises(offpath.InvalidArgumentError, match="prefetch_factor is 4, but num_workers is 0"):
+            NeighborLoader(source, [2], prefetch_factor=4)
+
+
+def test_a_batch_asked_for_by_places_is_made_with_the_loader_s_options(store):
+    loader = NeighborLoader(store, [3], "train", batch_size=20, seed=5, feature_format="i4")
+    first, asked = next(iter(loader)), loader(torch.arange(20))
+    assert first.x.equal(asked.x) and first.edge_index.equal(asked.edge_index)
+    assert not asked.x.equal(torch.from_numpy(store.features()[asked.n_id].copy()))
+
+
+@pytest.mark.parametrize("places", [[-1], [10**6], [0.5], [True], [], [[1]]], ids=str)
+def test_places_that_are_none_are_refused(store, places):
+    with pytest.raises(offpath.InvalidArgumentError, match="places"):
+        NeighborLoader(store, [2], "train")(places)
+
+
+def test_what_is_no_graph_is_told_what_is_one(store, data):
+    with pytest.raises(offpath.InvalidArgumentError, match="or a torch_geometric Data or HeteroData; got int"):
+        NeighborLoader(5, [2])
+    with pytest.raises(offpath.InvalidArgumentError, match="got Data: .*from_pyg.*NeighborLoader"):
+        sample_batches(data, [2])
+
+
 @pytest.mark.parametrize("fanouts", [[1.5], "33", [float("inf")], [2**64], ["3"], [None]], ids=str)
 def test_fanouts_are_not_rounded_or_read_from_text(store, fanouts):
     with pytest.raises(offpath.InvalidArgumentError, match="num_neighbors"):

@@ -91,6 +91,27 @@ def test_lines_that_are_not_results_are_named(tmp_path, text, says):
         read_results([tmp_path / "r.jsonl"])
 
 
+def test_a_line_may_hold_any_character_of_a_string(tmp_path):
+    # U+2028, U+0085 and a form feed end a line for str.splitlines(), not in JSON; the C++ side does not escape them.
+    result = {"kind": "x", "note": "a\u2028b\x85c"}
+    (tmp_path / "r.jsonl").write_text(json.dumps(result, ensure_ascii=False) + "\r\n", encoding="utf-8")
+    assert read_results([tmp_path / "r.jsonl"]) == [result]
+
+
+@pytest.mark.parametrize(
+    "result, says",
+    [
+        ({"kind": "graph-main-job", "name": "x"}, "graph-main-job.*seconds_a_batch"),
+        ({**MAIN_JOB[0], "seconds_a_batch": 0}, "graph-main-job.*zero"),
+        ({"kind": "bench", "ours": 1}, "bench.*'bench'"),
+        ({"kind": "graph-train", "accuracy": 3}, "graph-train"),
+    ],
+)
+def test_results_that_no_command_writes_are_named(result, says):
+    with pytest.raises(offpath.CorruptDataError, match=says):
+        make_page([result])
+
+
 def test_the_command_writes_the_page_or_says_why_not(tmp_path):
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, BENCH)))
     command = [sys.executable, "-m", "offpath", "report"]

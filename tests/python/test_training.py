@@ -1,13 +1,15 @@
 """GraphSAGE computes what torch_geometric's layers do, learns, and runs from the command line."""
 
 import json
+import math
 import subprocess
 import sys
 
 import pytest
 
 import offpath
-from offpath.graph import import_graph, open_graph, sample_batches
+from conftest import random_data
+from offpath.graph import Store, import_graph, open_graph, sample_batches
 
 torch = pytest.importorskip("torch")
 
@@ -89,6 +91,42 @@ def test_graphs_that_cannot_be_trained_on_are_named(tmp_path, hetero_store):
         labelled_type(open_graph(hetero_store), "author")
 
 
+def test_batches_without_labels_leave_the_weights_whole(tmp_path):
+    data = random_data(60, 300, seed=1)
+    data.train_mask[:] = True
+    data.y[::2] = -1
+    Store.from_pyg(data, tmp_path / "s")
+    trainer = Trainer(open_graph(tmp_path / "s"), TrainOptions(fanouts=[2], batch_size=1, hidden=4))
+    assert math.isfinite(trainer.train_epoch(0))
+    assert all(parameter.isfinite().all() for parameter in trainer.model.parameters())
+
+
+def test_no_epochs_are_no_loss_and_still_json(planted):
+    result = Trainer(open_graph(planted), TrainOptions(fanouts=[2], epochs=0, eval_batches=1)).run()
+    assert result.loss is None
+    json.dumps(result.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("epochs", -1), ("epochs", 1.5), ("hidden", 0), ("dropout", 1.5), ("input_dropout", -0.1), ("max_batches", -1),
+        ("learning_rate", float("nan")), ("weight_decay", "x"),
+    ],
+)  # fmt: skip
+def test_options_out_of_range_are_named(name, value):
+    with pytest.raises(offpath.InvalidArgumentError, match=f"^{name} is"):
+        TrainOptions(**{name: value})
+
+
+def test_a_split_without_nodes_is_named(tmp_path):
+    data = random_data(20, 60)
+    data.train_mask[:] = False
+    Store.from_pyg(data, tmp_path / "s")
+    with pytest.raises(offpath.InvalidArgumentError, match=r"no nodes in a split 'train'.*train \(0\)"):
+        Trainer(open_graph(tmp_path / "s"), TrainOptions())
+
+
 def test_the_command_prints_accuracy_by_split_and_where_time_went(planted):
     command = [sys.executable, "-m", "offpath", "graph", "train", planted.folder, "--epochs", "1", "--fanouts", "5,5"]
     said = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120)
@@ -99,7 +137,14 @@ def test_the_command_prints_accuracy_by_split_and_where_time_went(planted):
     assert "accuracy, test" in plain.stdout and "sampling" in plain.stdout
 
 
-@pytest.mark.parametrize("arguments, code, says", [(["nowhere"], 1, "nowhere"), (["x", "--fanouts", "a"], 2, "15,10,5")])
+@pytest.mark.parametrize(
+    "arguments, code, says",
+    [
+        (["nowhere"], 1, "nowhere"), (["x", "--fanouts", "a"], 2, "15,10,5"), (["x", "--lr", "-1"], 2, "--lr"),
+        (["x", "--dropout", "nan"], 2, "--dropout"), (["x", "--threads", "-2"], 2, "--threads"),
+        (["x", "--epochs", "many"], 2, "--epochs"), (["x", "--batch-size", "0"], 2, "--batch-size"),
+    ],
+)  # fmt: skip
 def test_the_command_says_what_is_wrong(arguments, code, says):
     done = subprocess.run(
         [sys.executable, "-m", "offpath", "graph", "train", *arguments], capture_output=True, text=True, timeout=60

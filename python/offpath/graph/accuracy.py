@@ -25,6 +25,7 @@ from typing import Iterable, Optional, Sequence
 import numpy as np
 
 from .. import _core
+from .._arguments import whole
 from ..errors import Error
 from .importers import import_graph
 from .store import Store
@@ -35,6 +36,7 @@ FORMATS = ("f32", "i8", "i4", "i2")
 # The promise: points of accuracy below f32, at most, with 95% confidence. i2 is reported.
 LIMITS = {"i8": 0.5, "i4": 2.0}
 PUBLIC_FLOORS = {"cora": 0.78, "citeseer": 0.66}
+_GRAPHS = (*PUBLIC_FLOORS, "rmat")
 PROJECTED_DIM = 128
 PROJECTION_SEED = 1
 
@@ -222,6 +224,14 @@ def page(public: list[dict], compared: list[Comparison]) -> str:
     return "\n".join(lines)
 
 
+def _graphs(text: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    for name in names:
+        if name not in _GRAPHS:
+            raise argparse.ArgumentTypeError(f"no graph {name!r}: {', '.join(_GRAPHS)}")
+    return names
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m offpath.graph.accuracy",
@@ -231,9 +241,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--planetoid", type=pathlib.Path, required=True, help="folder of ind.cora.* and ind.citeseer.*")
-    parser.add_argument("--seeds", type=int, default=30, help="paired seeds of the comparison")
-    parser.add_argument("--public-seeds", type=int, default=10, help="of the public splits; 0: leave out")
-    parser.add_argument("--graphs", default="cora,citeseer,rmat", help="of the comparison")
+    parser.add_argument("--seeds", type=whole(2), default=30, help="paired seeds of the comparison, 2 or more")
+    parser.add_argument("--public-seeds", type=whole(0), default=10, help="of the public splits; 0: leave out")
+    parser.add_argument(
+        "--graphs", type=_graphs, default=list(_GRAPHS), metavar="LIST", help=f"of the comparison: {','.join(_GRAPHS)}"
+    )
     parser.add_argument("--wordnet", action="store_true", help="also the WordNet class task")
     parser.add_argument("--output", type=pathlib.Path, help="a Markdown page to write")
     parser.add_argument("--json", action="store_true", help="one JSON object a result")
@@ -242,19 +254,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace, work: pathlib.Path, say) -> tuple[list[dict], list[Comparison]]:
-    wanted = [name for name in args.graphs.split(",") if name]
     planetoid = {
         name: import_graph(args.planetoid / f"ind.{name}.graph", work / f"{name}.store")
         for name in PUBLIC_FLOORS
     }
     stores: dict[str, tuple[Store, TrainOptions]] = {}
-    for name in wanted:
+    for name in args.graphs:
         if name == "rmat":
             stores[name] = (import_graph("rmat", work / "rmat.store", **_RMAT_GRAPH), _RMAT)
-        elif name in planetoid:
-            stores[name] = (project(planetoid[name], work / f"{name}-{PROJECTED_DIM}.store"), _PROJECTED)
         else:
-            raise SystemExit(f"no graph {name!r}: cora, citeseer or rmat")
+            stores[name] = (project(planetoid[name], work / f"{name}-{PROJECTED_DIM}.store"), _PROJECTED)
     public = public_splits(planetoid, args.public_seeds, say) if args.public_seeds else []
     if args.wordnet:
         public.append(wordnet_class_task(work, say))

@@ -225,11 +225,16 @@ def sample_batches(
 ) -> Batches:
     """Batches of `graph`: a Store, a store's folder, or `offpath://host:port`.
 
-    `num_neighbors` and `input_nodes` are PyG's; for a store, a split's name ("train") works too.
+    `num_neighbors` and `input_nodes` are PyG's; for a store, a split's name ("train") works too. The
+    last batch is smaller unless `drop_last`; with `replace` a neighbour may be drawn more than once.
+    `seed` (from -2**63 to 2**64 - 1) decides every draw, and epochs count from `first_epoch`.
     `feature_format` is how features travel ("f32", "f16", "bf16", "i8", "i4", "i2"; "i4/32": a scale
     for each 32 columns; "i4~": stochastic rounding), by default f32 here and the memory node's choice
-    there; they always arrive as f32. `num_workers` threads make batches ahead; 0: the caller's own
-    thread does. `mode` is how a memory node is asked: near, rpc or pull. `tensors`: torch or numpy.
+    there; they always arrive as f32. `num_workers` threads make batches ahead, `prefetch` each; 0: the
+    caller's own thread makes each when it is asked for. A memory node is asked for as many ahead, and
+    for 4 at least. `mode` is how it is asked: near, rpc or pull. `timeout`: seconds until a batch that
+    does not come raises TimeoutError. `tensors`: torch or numpy. A value that is out of its range
+    raises InvalidArgumentError naming the argument.
     """
     view = open_graph(graph)
     batch_size = whole_number(batch_size, "batch_size", 1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
-import sys
 from typing import Any, Callable, Iterator, Optional, Union
 
 import numpy as np
@@ -15,7 +15,7 @@ from ._plan import Seeds, seeds_of, whole_number
 from ._pyg_data import is_pyg_data
 from .batches import sample_batches
 from .store import Store
-from .view import open_graph
+from .view import URL_PREFIX, GraphView, LocalGraph, open_graph
 
 __all__ = ["NeighborLoader"]
 
@@ -41,10 +41,9 @@ _NOT_YET = {
 
 
 def _default_seed(generator: Any) -> int:
-    """From torch's generator where torch is loaded, so that torch.manual_seed() governs."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return 0
+    """From torch's generator, so that torch.manual_seed() governs."""
+    import torch
+
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
 
 
@@ -58,6 +57,7 @@ class NeighborLoader:
       batch when it is asked for. The batches are the same for any number.
     * `seed` decides every draw; by default it is drawn from torch's generator, so that
       torch.manual_seed() makes a run repeatable. Each iteration is the next epoch.
+    * `timeout` is in seconds for a batch; 0 is 600 s, as nothing waits without a deadline.
     * For a store, `input_nodes` may name a split ("train"), and batches carry the splits as
       `train_mask`, `val_mask` and `test_mask` where the store is local. `feature_format` and `mode`
       are those of sample_batches().
@@ -108,14 +108,28 @@ class NeighborLoader:
         )
         _refuse(options, subgraph_type, disjoint, directed, temporal_strategy)
         self.data = data
-        self.graph = memory_graph(data) if is_pyg_data(data) else open_graph(data)
+        self.graph = _graph_of(data)
         self.transform = transform
         self.batch_size = whole_number(batch_size, "batch_size", 1)
         self.pin_memory = bool(pin_memory)
         self.num_workers = whole_number(num_workers, "num_workers", 0)
+        if prefetch_factor is not None and self.num_workers == 0 and isinstance(self.graph, LocalGraph):
+            raise InvalidArgumentError(
+                f"prefetch_factor is {prefetch_factor}, but num_workers is 0: each batch is made when it is asked for"
+            )
         self._seeds: Seeds = seeds_of(self.graph, input_nodes)
         self._fill = _fields_of(self.graph, data)
         _check_format(self.graph, feature_format)
+        # What __call__ keeps of the plan.
+        self._sampling = dict(
+            replace=replace,
+            seed=_default_seed(generator) if seed is None else seed,
+            with_features=self._fill.reads_features,
+            with_labels=self._fill.reads_labels,
+            feature_format=feature_format,
+            mode=mode,
+            timeout=_seconds(timeout),
+        )
         self._batches = sample_batches(
             self.graph,
             num_neighbors,
@@ -123,15 +137,9 @@ class NeighborLoader:
             batch_size=batch_size,
             shuffle=bool(shuffle),
             drop_last=drop_last,
-            replace=replace,
-            seed=_default_seed(generator) if seed is None else seed,
-            with_features=self._fill.reads_features,
-            with_labels=self._fill.reads_labels,
-            feature_format=feature_format,
             num_workers=self.num_workers,
             prefetch=2 if prefetch_factor is None else prefetch_factor,
-            mode=mode,
-            timeout=timeout if timeout > 0 else 600.0,
+            **self._sampling,
         )
         self._input_id = self._checked_input_id(input_id)
         # What scripts ask of DataLoader.dataset is its length.
@@ -196,9 +204,14 @@ class NeighborLoader:
         """The batch of some input nodes, given by their places."""
         one = copy.copy(self)
         places = index.cpu().numpy() if hasattr(index, "cpu") else np.asarray(index)
-        places = np.asarray(places, dtype=np.int64)
-        if places.ndim != 1 or places.size == 0:
+        if places.ndim != 1 or places.size == 0 or places.dtype.kind not in "iu":
             raise InvalidArgumentError("expected a list of places in the input nodes, at least one")
+        count = self._batches.num_seeds
+        if places.min() < 0 or places.max() >= count:
+            raise InvalidArgumentError(
+                f"places from {places.min()} to {places.max()}, but there are {count} input nodes"
+            )
+        places = places.astype(np.int64)
         t = self._seeds.node_type
         if self._seeds.nodes is not None:
             nodes = self._seeds.nodes[places]
@@ -212,10 +225,7 @@ class NeighborLoader:
             dict(zip(self.graph.edge_types, plan.fanouts)),
             (self.graph.node_types[t], nodes),
             batch_size=places.size,
-            replace=plan.replace,
-            seed=plan.seed,
-            with_features=plan.with_features,
-            with_labels=plan.with_labels,
+            **self._sampling,
         )
         one._seeds = Seeds(t, nodes, ids_are_nodes=self._seeds.ids_are_nodes)
         one._input_id = places if self._input_id is None else self._input_id[places]
@@ -225,6 +235,24 @@ class NeighborLoader:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} batches of {self.batch_size} from {self.data!r})"
+
+
+def _graph_of(data: Any) -> GraphView:
+    if is_pyg_data(data):
+        return memory_graph(data)
+    if not isinstance(data, (GraphView, Store, str, os.PathLike)):
+        raise InvalidArgumentError(
+            f"expected a Store, a store's folder, {URL_PREFIX}HOST:PORT, or a torch_geometric Data or "
+            f"HeteroData; got {type(data).__name__}"
+        )
+    return open_graph(data)
+
+
+def _seconds(timeout: Any) -> float:
+    """torch's timeout, where 0 is none."""
+    if not isinstance(timeout, (int, float)) or not math.isfinite(timeout) or timeout < 0:
+        raise InvalidArgumentError(f"timeout is {timeout!r}: expected seconds, 0 or more")
+    return timeout or 600.0
 
 
 def _check_format(graph, feature_format: Optional[str]) -> None:

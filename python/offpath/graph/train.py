@@ -8,6 +8,7 @@ import json
 import sys
 from typing import Iterator, Optional, Sequence
 
+from .._arguments import real, whole
 from ..errors import Error
 
 
@@ -31,22 +32,22 @@ def _parser() -> argparse.ArgumentParser:
         "--fanouts", type=_fanouts, default=[15, 10], metavar="LIST",
         help="neighbours by hop, the seeds' hop first, -1: all; a layer each (default: 15,10)",
     )  # fmt: skip
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch-size", type=int, default=1024)
-    parser.add_argument("--hidden", type=int, default=64)
-    parser.add_argument("--dropout", type=float, default=0.5)
-    parser.add_argument("--input-dropout", type=float, default=0.0)
-    parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--weight-decay", type=float, default=5e-4)
+    parser.add_argument("--epochs", type=whole(0), default=5)
+    parser.add_argument("--batch-size", type=whole(1), default=1024)
+    parser.add_argument("--hidden", type=whole(1), default=64)
+    parser.add_argument("--dropout", type=real(1), default=0.5)
+    parser.add_argument("--input-dropout", type=real(1), default=0.0)
+    parser.add_argument("--lr", type=real(1e6), default=0.01)
+    parser.add_argument("--weight-decay", type=real(1e6), default=5e-4)
     parser.add_argument("--normalize-rows", action="store_true", help="scale feature rows to sum to 1")
     parser.add_argument("--node-type", help="what to classify (default: the only type with labels)")
     parser.add_argument("--features", metavar="FORMAT", help="how they travel: f32 f16 bf16 i8 i4 i2")
     parser.add_argument("--mode", default="near", choices=["near", "rpc", "pull"], help="with a URL")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=1, help="threads that make batches ahead")
-    parser.add_argument("--threads", type=int, default=0, help="of torch (default: torch's choice)")
-    parser.add_argument("--max-batches", type=int, default=0, help="an epoch (default: all)")
-    parser.add_argument("--eval-batches", type=int, default=0, help="a split (default: all)")
+    parser.add_argument("--seed", type=whole(0), default=0)
+    parser.add_argument("--workers", type=whole(0), default=1, help="threads that make batches ahead")
+    parser.add_argument("--threads", type=whole(0), default=0, help="of torch (default: torch's choice)")
+    parser.add_argument("--max-batches", type=whole(0), default=0, help="an epoch (default: all)")
+    parser.add_argument("--eval-batches", type=whole(0), default=0, help="a split (default: all)")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     return parser
@@ -71,7 +72,8 @@ def _progress(quiet: bool) -> Iterator:
 
 
 def _print(result: dict) -> None:
-    print(f"{result['graph']}: {result['epochs']} epochs, {result['batches']} batches, loss {result['loss']:.4f}")
+    loss = "-" if result["loss"] is None else f"{result['loss']:.4f}"
+    print(f"{result['graph']}: {result['epochs']} epochs, {result['batches']} batches, loss {loss}")
     for split, accuracy in result["accuracy"].items():
         print(f"  accuracy, {split:<6} {accuracy:.4f}   (largest class: {result['majority'][split]:.4f})")
     print("  seconds: " + ", ".join(f"{part} {value:.2f}" for part, value in result["seconds"].items()))
@@ -118,7 +120,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except KeyboardInterrupt:
         return 130
     result = {"kind": "graph-train", "graph": args.graph, "epochs": args.epochs, **trained.as_dict()}
-    print(json.dumps(result)) if args.json else _print(result)
+    if args.json:
+        print(json.dumps(result))
+    else:
+        _print(result)
     return 0
 
 

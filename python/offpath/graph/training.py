@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, dataclass, field
 from typing import Callable, Optional
@@ -11,6 +12,7 @@ from torch.nn import functional
 
 from .. import _core
 from ..errors import InvalidArgumentError
+from ._plan import whole_number
 from .batches import Batches, sample_batches
 from .sage import GraphSage, MessageEdges, SampledHops
 from .view import GraphView
@@ -19,6 +21,10 @@ __all__ = ["TrainOptions", "TrainResult", "Trainer", "labelled_type", "sampled_h
 
 # (stage, done, total): "epoch 3", batches
 Progress = Callable[[str, int, int], None]
+
+
+# Of what are numbers from 0: the most.
+_RANGES = {"dropout": 1.0, "input_dropout": 1.0, "learning_rate": 1e6, "weight_decay": 1e6}
 
 
 @dataclass
@@ -40,11 +46,20 @@ class TrainOptions:
     max_batches: int = 0  # an epoch; 0: all
     eval_batches: int = 0  # a split; 0: all
 
+    def __post_init__(self) -> None:
+        """Raises InvalidArgumentError naming what is out of its range; sample_batches() checks the rest."""
+        for name, least in (("epochs", 0), ("hidden", 1), ("max_batches", 0), ("eval_batches", 0)):
+            whole_number(getattr(self, name), name, least)
+        for name, most in _RANGES.items():
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 <= value <= most:
+                raise InvalidArgumentError(f"{name} is {value!r}: expected a number from 0 to {most:g}")
+
 
 @dataclass
 class TrainResult:
     accuracy: dict[str, float]  # by split
-    loss: float  # mean of the last epoch
+    loss: Optional[float]  # mean of the last epoch; None: there was none, or it is not finite
     batches: int
     seconds: dict[str, float]  # sampling, transfer, dequantize: summed over batches; wait, compute: passed
     bytes_received: int
@@ -100,10 +115,11 @@ class Trainer:
         self.view = view
         self.options = options
         self.target = labelled_type(view, options.node_type)
-        if "train" not in view.nodes[self.target].splits:
+        splits = view.nodes[self.target].splits
+        if not splits.get("train"):
             raise InvalidArgumentError(
-                f"node type {view.node_types[self.target]!r} has no split 'train'; it has: "
-                f"{', '.join(view.nodes[self.target].splits) or 'none'}"
+                f"node type {view.node_types[self.target]!r} has no nodes in a split 'train'; its splits: "
+                f"{', '.join(f'{name} ({size})' for name, size in splits.items()) or 'none'}"
             )
         torch.manual_seed(options.seed)
         self.model = GraphSage(
@@ -147,12 +163,12 @@ class Trainer:
         return scores, torch.from_dlpack(batch.labels(self.target))[: batch.batch_size]
 
     def train_epoch(self, epoch: int, progress: Optional[Progress] = None) -> float:
-        """One pass over the training nodes; the mean loss."""
+        """One pass over the training nodes; the mean loss of the batches with labels, NaN without."""
         stream = self._stream("train")
         limit = self.options.max_batches or len(stream)
         total = min(limit, len(stream))
         losses = 0.0
-        done = 0
+        done = steps = 0
         self.model.train()
         waiting = time.perf_counter()
         for batch in stream.epoch_core(epoch):
@@ -160,11 +176,14 @@ class Trainer:
             self.seconds["wait"] += arrived - waiting
             self._add_costs(batch)
             scores, labels = self._scores(batch)
-            loss = functional.cross_entropy(scores, labels, ignore_index=-1)
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-            losses += loss.item()
+            # The mean over no labels is NaN, which the weights would keep.
+            if bool((labels >= 0).any()):
+                loss = functional.cross_entropy(scores, labels, ignore_index=-1)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+                losses += loss.item()
+                steps += 1
             done += 1
             waiting = time.perf_counter()
             self.seconds["compute"] += waiting - arrived
@@ -173,7 +192,7 @@ class Trainer:
             if done == limit:
                 break
         self.batches += done
-        return losses / max(done, 1)
+        return losses / steps if steps else math.nan
 
     def _add_costs(self, batch: _core.Batch) -> None:
         costs = batch.costs()
@@ -207,7 +226,7 @@ class Trainer:
 
     def run(self, progress: Optional[Progress] = None) -> TrainResult:
         """All epochs, then the accuracy of every split."""
-        loss = float("nan")
+        loss = math.nan
         for epoch in range(self.options.epochs):
             loss = self.train_epoch(epoch, progress)
         measured = {
@@ -216,7 +235,7 @@ class Trainer:
         return TrainResult(
             accuracy={split: value for split, (value, _) in measured.items()},
             majority={split: share for split, (_, share) in measured.items()},
-            loss=loss,
+            loss=loss if math.isfinite(loss) else None,
             batches=self.batches,
             seconds=dict(self.seconds),
             bytes_received=self.bytes_received,

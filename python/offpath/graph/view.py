@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _core
 from ..errors import InvalidArgumentError, NotFoundError
+from ._pyg_data import is_pyg_data
 from .store import EdgeType, Store, _index_of
 
 __all__ = ["GraphView", "LocalGraph", "NodeTypeInfo", "RemoteGraph", "open_graph"]
@@ -83,7 +84,7 @@ class LocalGraph(GraphView):
     def open_source(self, plan: _core.BatchPlan, *, threads: int, prefetch: int, mode: str):
         if mode != "near":
             raise InvalidArgumentError(f"mode {mode!r} is how a memory node is asked: use a URL")
-        return _core.LocalSource(self.store._core, plan, threads, max(prefetch, 1))
+        return _core.LocalSource(self.store._core, plan, threads, prefetch)
 
 
 class RemoteGraph(GraphView):
@@ -114,7 +115,7 @@ class RemoteGraph(GraphView):
 
     def open_source(self, plan: _core.BatchPlan, *, threads: int, prefetch: int, mode: str):
         # Several requests under way, or each batch would wait for a round trip.
-        ahead = max(4, threads * prefetch)
+        ahead = max(4, max(threads, 1) * prefetch)
         return _core.RemoteSource(self.address, plan, mode, ahead, self.timeout)
 
 
@@ -131,7 +132,7 @@ def open_graph(graph: Union[GraphView, Store, str, os.PathLike]) -> GraphView:
         if "://" in text:
             raise InvalidArgumentError(f"{text!r}: expected a folder or {URL_PREFIX}HOST:PORT")
         return LocalGraph(Store.open(text))
+    hint = ": write it with Store.from_pyg(), or use NeighborLoader" if is_pyg_data(graph) else ""
     raise InvalidArgumentError(
-        f"expected a Store, a store's folder, {URL_PREFIX}HOST:PORT, or a torch_geometric Data or "
-        f"HeteroData; got {type(graph).__name__}"
+        f"expected a Store, a store's folder or {URL_PREFIX}HOST:PORT; got {type(graph).__name__}{hint}"
     )

@@ -23,7 +23,8 @@ def read_results(paths: Iterable[Union[str, pathlib.Path]]) -> list[Result]:
             raise NotFoundError(f"{path} is not a file of results") from None
         except UnicodeDecodeError as error:
             raise CorruptDataError(f"{path} is not text: {error}") from None
-        for number, line in enumerate(text.splitlines(), 1):
+        # Not splitlines(), which also splits at characters that JSON strings may hold.
+        for number, line in enumerate(text.split("\n"), 1):
             if not line.strip():
                 continue
             try:

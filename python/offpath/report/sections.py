@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import CorruptDataError
 from .results import Result
 
 __all__ = ["Section", "Table", "sections_of"]
@@ -184,8 +185,16 @@ _KINDS = {"graph-main-job": _main_job, "bench": _benchmarks, "graph-train": _tra
 
 
 def sections_of(groups: dict[str, list[Result]]) -> list[Section]:
-    """In the order of first appearance; kinds that are not known become plain tables."""
-    return [
-        _KINDS[kind](results) if kind in _KINDS else _anything(kind, results)
-        for kind, results in groups.items()
-    ]
+    """In the order of first appearance; kinds that are not known become plain tables.
+
+    Raises CorruptDataError naming the kind whose results are not as its command writes them.
+    """
+    sections = []
+    for kind, results in groups.items():
+        try:
+            sections.append(_KINDS[kind](results) if kind in _KINDS else _anything(kind, results))
+        except KeyError as error:
+            raise CorruptDataError(f"a result of kind {kind!r} lacks the field {error}") from None
+        except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+            raise CorruptDataError(f"a result of kind {kind!r} is not as its command writes it: {error}") from None
+    return sections
