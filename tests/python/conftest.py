@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -114,3 +116,23 @@ def batch_arrays(batch):
     row, col = batch.edges()
     arrays = [batch.nodes(), row, col, batch.edge_ids(), batch.features(), batch.labels()]
     return [np.asarray(a).tobytes() for a in arrays if a is not None]
+
+
+def interrupt(code, arguments, environment, before=lambda: None):
+    """Runs code that prints "ready" and waits; Ctrl-C after `before` must make it print "interrupted"."""
+    from offpath import children
+
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, bufsize=0, env=environment
+    )
+    try:
+        lines = children.Lines(process, "the waiting child")
+        assert lines.next(120) == "ready"
+        before()
+        process.send_signal(signal.SIGINT)
+        # Waits look for signals ten times a second; the deadline is for one that never looks.
+        assert lines.next(30) == "interrupted"
+        process.wait(timeout=30)
+    finally:
+        process.kill()
+        children.end(process)

@@ -4,7 +4,6 @@ import gc
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import time
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import offpath
-from conftest import batch_arrays
+from conftest import batch_arrays, interrupt
 from offpath.graph import Store, import_graph, sample_batches
 
 
@@ -189,21 +188,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("workers", [1])
 def test_ctrl_c_ends_a_wait_for_a_slow_batch(tmp_path, workers, environment):
-    process = subprocess.Popen(
-        [sys.executable, "-c", CTRL_C, str(tmp_path), str(workers)], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    try:
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        assert process.stdout.readline() == "interrupted\n"
-        # The wait looks for signals ten times a second; the bound is for a wait that never looks.
-        assert time.monotonic() - began < 30.0
-        process.wait(timeout=30)
-    finally:
-        process.kill()
-        process.communicate()
+    interrupt(CTRL_C, [tmp_path, workers], environment, lambda: time.sleep(0.3))
 
 
 def test_a_forked_child_makes_batches_of_its_own(rmat):

@@ -1,7 +1,6 @@
 """Batches from a memory node are those of the local store, in every mode and through failures."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import offpath
-from conftest import batch_arrays
+from conftest import batch_arrays, interrupt
 from offpath.graph import open_graph, sample_batches
 
 
@@ -147,20 +146,11 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_ends_a_wait_for_a_silent_node(node, environment):
-    process = subprocess.Popen(
-        [sys.executable, "-c", WAIT, node.url], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    try:
-        assert process.stdout.readline() == "ready\n"
+    def silence():
         node.process.send_signal(signal.SIGSTOP)
         time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        assert process.stdout.readline() == "interrupted\n"
-        # The bound is for a wait that never looks for signals.
-        assert time.monotonic() - began < 30.0
-        process.wait(timeout=30)
+
+    try:
+        interrupt(WAIT, [node.url], environment, silence)
     finally:
-        os.kill(node.process.pid, signal.SIGCONT)
-        process.kill()
-        process.communicate()
+        node.process.send_signal(signal.SIGCONT)

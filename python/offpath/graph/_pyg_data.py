@@ -105,29 +105,26 @@ def parts_of(data) -> GraphParts:
     return GraphParts(False, [nodes], [edges], others)
 
 
+def _take_attributes(store, known: tuple[str, ...], part, others: dict) -> None:
+    """A type's attributes but the known ones: its own where they are as long as it is."""
+    for key, value in store.items():
+        if key in known:
+            continue
+        if _rows(value) == part.count:
+            part.attributes[key] = value
+        else:
+            others[f"{part.name}.{key}"] = value
+
+
 def _hetero_parts(data) -> GraphParts:
     parts = GraphParts(True, [], [])
     for name in data.node_types:
         count = data[name].num_nodes
         if count is None:
             raise InvalidArgumentError(f"node type {name!r} does not say how many nodes it has")
-        node = NodePart(name, int(count))
-        for key, value in data[name].items():
-            if key == "num_nodes":
-                continue
-            if _rows(value) == node.count:
-                node.attributes[key] = value
-            else:
-                parts.others[f"{name}.{key}"] = value
-        parts.nodes.append(node)
+        parts.nodes.append(NodePart(name, int(count)))
+        _take_attributes(data[name], ("num_nodes",), parts.nodes[-1], parts.others)
     for name in data.edge_types:
-        edge = EdgePart(tuple(name), _edge_index_of(data[name], f"edge type {name}"))
-        for key, value in data[name].items():
-            if key in ("edge_index", "adj_t"):
-                continue
-            if _rows(value) == edge.count:
-                edge.attributes[key] = value
-            else:
-                parts.others[f"{name}.{key}"] = value
-        parts.edges.append(edge)
+        parts.edges.append(EdgePart(tuple(name), _edge_index_of(data[name], f"edge type {name}")))
+        _take_attributes(data[name], ("edge_index", "adj_t"), parts.edges[-1], parts.others)
     return parts
