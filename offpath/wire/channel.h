@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -49,8 +50,6 @@ struct ChannelOptions {
 struct ChannelStats {
   uint64_t frames_sent = 0, bytes_sent = 0;  // bytes with frame headers
   uint64_t frames_received = 0, bytes_received = 0;
-  uint64_t buffer_allocations = 0;  // constant after the handshake
-  uint64_t payload_copies = 0;      // user-space copies of a payload: 0 on every transport
 };
 
 class Channel;
@@ -161,8 +160,9 @@ bool IsLoopback(const TcpAddress& address);
 // IPv4 one. A port in use is kInvalidArgument naming the address.
 std::unique_ptr<Listener> ListenTcp(const TcpAddress& address, const ChannelOptions& options);
 // Tries every address of the host, and retries while none answers until the deadline: peers may
-// start in any order. A peer that answers in another protocol or version fails at once.
+// start in any order. A peer that answers in another protocol or version fails at once. A request
+// to stop, from any thread, ends the wait with kUnavailable.
 std::unique_ptr<Channel> ConnectTcp(const TcpAddress& address, const ChannelOptions& options,
-                                    Deadline deadline);
+                                    Deadline deadline, const std::stop_token& stop = {});
 
 }  // namespace offpath::wire

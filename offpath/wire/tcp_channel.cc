@@ -168,7 +168,6 @@ ChannelStats TcpChannel::stats() const noexcept {
   stats.bytes_sent = sender_.bytes_sent();
   stats.frames_received = frames_received_.load(std::memory_order_relaxed);
   stats.bytes_received = bytes_received_.load(std::memory_order_relaxed);
-  stats.buffer_allocations = options_.send_buffers + options_.receive_buffers;
   return stats;
 }
 

@@ -8,9 +8,9 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -53,8 +53,9 @@ bool ReachedItself(int fd, const SocketAddress& address) {
          std::memcmp(&local.storage, &address.storage, address.length) == 0;
 }
 
-// The connected socket; otherwise the errno is in `error_number`.
-FileDescriptor ConnectSocket(const SocketAddress& address, Deadline deadline, int& error_number) {
+// The connected socket; otherwise, or once `stop_fd` is readable, the errno is in `error_number`.
+FileDescriptor ConnectSocket(const SocketAddress& address, int stop_fd, Deadline deadline,
+                             int& error_number) {
   FileDescriptor fd(
       socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!fd) ThrowErrno(errno, "cannot open a socket to " + FormatSocketAddress(address));
@@ -63,7 +64,7 @@ FileDescriptor ConnectSocket(const SocketAddress& address, Deadline deadline, in
     error_number = errno;
     if (error_number == EINPROGRESS || error_number == EINTR) {
       error_number = ETIMEDOUT;
-      if (WaitFor(fd.get(), POLLOUT, -1, deadline) == Wait::kReady) {
+      if (WaitFor(fd.get(), POLLOUT, stop_fd, deadline) == Wait::kReady) {
         socklen_t length = sizeof(error_number);
         getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
       }
@@ -77,16 +78,20 @@ FileDescriptor ConnectSocket(const SocketAddress& address, Deadline deadline, in
 
 class Connector {
  public:
-  Connector(const TcpAddress& address, const ChannelOptions& options, Deadline deadline)
+  Connector(const TcpAddress& address, const ChannelOptions& options, Deadline deadline,
+            const std::stop_token& stop)
       : address_(address),
         name_(FormatTcpAddress(address)),
         options_(options),
-        deadline_(deadline) {}
+        deadline_(deadline),
+        stop_(stop),
+        wake_(stop, Wake{&stopped_}) {}
 
   std::unique_ptr<Channel> Run() {
     auto pause = kFirstPause;
     for (size_t attempt = 1;; ++attempt) {
       if (auto channel = TryOnce()) return channel;
+      CheckStop();
       if (deadline_.remaining() <= pause) {
         throw Error(
             ErrorCode::kTimeout,
@@ -94,16 +99,28 @@ class Connector {
                         "and is the address right?",
                         name_, problem_, attempt));
       }
-      std::this_thread::sleep_for(pause);
+      WaitFor(-1, 0, stopped_.fd(), Deadline::After(pause));
+      CheckStop();
       pause = std::min(2 * pause, kLongestPause);
     }
   }
 
  private:
+  struct Wake {
+    WakeEvent* event;
+    void operator()() const noexcept { event->Signal(); }
+  };
+
+  void CheckStop() const {
+    if (!stop_.stop_requested()) return;
+    throw Error(ErrorCode::kUnavailable,
+                fmt::format("stopped waiting for a connection to {}", name_));
+  }
+
   // Null where another attempt may succeed; problem_ says why.
   std::unique_ptr<Channel> TryOnce() {
     try {
-      const std::vector<SocketAddress> addresses = Resolve(address_, false, deadline_);
+      const std::vector<SocketAddress> addresses = Resolve(address_, false, deadline_, stop_);
       for (size_t i = 0; i < addresses.size(); ++i) {
         // An address that does not answer leaves the next ones their share of the time.
         const auto share = deadline_.remaining() / (addresses.size() - i);
@@ -118,7 +135,7 @@ class Connector {
 
   std::unique_ptr<Channel> TryAddress(const SocketAddress& address, Deadline deadline) {
     int error_number = 0;
-    FileDescriptor fd = ConnectSocket(address, deadline, error_number);
+    FileDescriptor fd = ConnectSocket(address, stopped_.fd(), deadline, error_number);
     if (!fd) {
       if (!MayPass(error_number)) ThrowErrno(error_number, "cannot connect to " + name_);
       problem_ = std::generic_category().message(error_number);
@@ -129,7 +146,10 @@ class Connector {
     const Deadline handshake_deadline =
         deadline_.EarlierOf(Deadline::After(options_.handshake_timeout));
     while (!handshake.Step()) {
-      if (WaitFor(handshake.fd(), handshake.events(), -1, handshake_deadline) == Wait::kExpired) {
+      const Wait wait =
+          WaitFor(handshake.fd(), handshake.events(), stopped_.fd(), handshake_deadline);
+      CheckStop();
+      if (wait == Wait::kExpired) {
         throw Error(
             ErrorCode::kTimeout,
             fmt::format("waited for {} to answer the handshake: it is connected but silent, "
@@ -146,14 +166,17 @@ class Connector {
   const ChannelOptions& options_;
   const Deadline deadline_;
   std::string problem_;
+  const std::stop_token stop_;
+  WakeEvent stopped_;
+  const std::stop_callback<Wake> wake_;
 };
 
 }  // namespace
 
 std::unique_ptr<Channel> ConnectTcp(const TcpAddress& address, const ChannelOptions& options,
-                                    Deadline deadline) {
+                                    Deadline deadline, const std::stop_token& stop) {
   CheckOptions(options);
-  return Connector(address, options, deadline).Run();
+  return Connector(address, options, deadline, stop).Run();
 }
 
 }  // namespace offpath::wire

@@ -72,7 +72,8 @@ addrinfo LookupHints(int flags) {
 
 // getaddrinfo() has no deadline of its own and may ask a name server for tens of seconds, so a name
 // is looked up on a thread that is left behind when the time is over.
-std::shared_ptr<Lookup> LookUpName(const TcpAddress& address, int flags, Deadline deadline) {
+std::shared_ptr<Lookup> LookUpName(const TcpAddress& address, int flags, Deadline deadline,
+                                   const std::stop_token& stop) {
   auto lookup = std::make_shared<Lookup>();
   std::thread([lookup, flags, host = address.host, port = std::to_string(address.port)] {
     const addrinfo hints = LookupHints(flags);
@@ -84,8 +85,19 @@ std::shared_ptr<Lookup> LookUpName(const TcpAddress& address, int flags, Deadlin
     lookup->finished = true;
     lookup->done.notify_one();
   }).detach();
+  const auto stopped = [lookup] {
+    const std::lock_guard lock(lookup->mutex);
+    lookup->done.notify_one();
+  };
+  const std::stop_callback wake(stop, stopped);  // outlives the lock, which it takes
   std::unique_lock lock(lookup->mutex);
-  if (!lookup->done.wait_until(lock, deadline.when(), [&] { return lookup->finished; })) {
+  const bool over = lookup->done.wait_until(
+      lock, deadline.when(), [&] { return lookup->finished || stop.stop_requested(); });
+  if (stop.stop_requested()) {
+    throw Error(ErrorCode::kUnavailable,
+                fmt::format("stopped waiting for the address of host '{}'", address.host));
+  }
+  if (!over) {
     throw Error(ErrorCode::kTimeout,
                 fmt::format("waited for the address of host '{}'", address.host));
   }
@@ -94,13 +106,14 @@ std::shared_ptr<Lookup> LookUpName(const TcpAddress& address, int flags, Deadlin
 
 }  // namespace
 
-std::vector<SocketAddress> Resolve(const TcpAddress& address, bool passive, Deadline deadline) {
+std::vector<SocketAddress> Resolve(const TcpAddress& address, bool passive, Deadline deadline,
+                                   const std::stop_token& stop) {
   const int flags = passive ? AI_PASSIVE : 0;
   auto lookup = std::make_shared<Lookup>();
   const addrinfo hints = LookupHints(flags | AI_NUMERICHOST);
   lookup->error = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints,
                               &lookup->list);
-  if (lookup->error == EAI_NONAME) lookup = LookUpName(address, flags, deadline);
+  if (lookup->error == EAI_NONAME) lookup = LookUpName(address, flags, deadline, stop);
   if (lookup->error == EAI_AGAIN) {
     throw Error(ErrorCode::kUnavailable,
                 fmt::format("no name server answers for host '{}'", address.host));

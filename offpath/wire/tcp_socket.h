@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,8 +59,9 @@ struct SocketAddress {
 };
 
 // All addresses of a host, in the system's order. `passive` for listening. Throws kNotFound naming
-// the host, kUnavailable where the name server may answer later, kTimeout.
-std::vector<SocketAddress> Resolve(const TcpAddress& address, bool passive, Deadline deadline);
+// the host, kUnavailable where the name server may answer later or a stop is requested, kTimeout.
+std::vector<SocketAddress> Resolve(const TcpAddress& address, bool passive, Deadline deadline,
+                                   const std::stop_token& stop = {});
 
 // "127.0.0.1:7000", "[::1]:7000".
 std::string FormatSocketAddress(const SocketAddress& address);

@@ -340,7 +340,7 @@ TEST_P(ChannelConformance, ASlowReaderGetsEveryFrame) {
   sender.join();
 }
 
-TEST_P(ChannelConformance, StatsCountFramesAndBytesAndNoCopiesOrAllocations) {
+TEST_P(ChannelConformance, StatsCountFramesAndBytes) {
   auto [client, server] = Connect(Small());
   SendBytes(*client, {}, Pattern(100, 0));
   server->Receive(Soon());
@@ -359,10 +359,6 @@ TEST_P(ChannelConformance, StatsCountFramesAndBytesAndNoCopiesOrAllocations) {
   EXPECT_GE(sent.bytes_sent - client_before.bytes_sent, 100'000u);
   EXPECT_EQ(received.bytes_received - server_before.bytes_received,
             sent.bytes_sent - client_before.bytes_sent);
-  EXPECT_EQ(sent.buffer_allocations, client_before.buffer_allocations);
-  EXPECT_EQ(received.buffer_allocations, server_before.buffer_allocations);
-  EXPECT_EQ(sent.payload_copies, 0u);
-  EXPECT_EQ(received.payload_copies, 0u);
 }
 
 TEST_P(ChannelConformance, OptionsOutOfRangeAreRefusedByName) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <future>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -124,6 +125,26 @@ TEST(TcpConnect, PeersMayStartInAnyOrder) {
   const auto server = listener->Accept(Soon());
   SendBytes(*client.get(), {3, 0, 0}, {});
   EXPECT_EQ(server->Receive(Soon()).tag().type, 3);
+}
+
+// In each of its waits: for the peer to be there, and for its half of the handshake.
+TEST(TcpConnect, ARequestToStopEndsTheWait) {
+  const auto listener = ListenHere();  // where nobody calls Accept()
+  const TcpAddress nobody = ParseTcpAddress(ListenHere()->address());
+  for (const TcpAddress& address : {nobody, ParseTcpAddress(listener->address())}) {
+    std::stop_source stop;
+    ChannelOptions options = SmallOptions();
+    options.handshake_timeout = seconds(600);
+    auto code = std::async(std::launch::async, [&] {
+      return ErrorOf([&] {
+               ConnectTcp(address, options, Deadline::After(seconds(600)), stop.get_token());
+             })
+          .code();
+    });
+    EXPECT_EQ(code.wait_for(milliseconds(50)), std::future_status::timeout);
+    stop.request_stop();
+    EXPECT_EQ(code.get(), ErrorCode::kUnavailable);
+  }
 }
 
 TEST(TcpConnect, NobodyThereIsATimeoutThatNamesThePeerAndTheReason) {

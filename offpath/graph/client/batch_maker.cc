@@ -8,6 +8,7 @@
 #include "offpath/base/error.h"
 #include "offpath/codec/gather.h"
 #include "offpath/codec/rows.h"
+#include "offpath/graph/protocol/labels.h"
 
 namespace offpath::graph {
 namespace {
@@ -103,6 +104,7 @@ void BatchMaker::GatherLabels(size_t node_type, Batch& batch) const {
                          .ids = ids.data(),
                          .rows = ids.size()},
                         reinterpret_cast<std::byte*>(out.data()));
+  CheckLabels(type, {out.data(), out.size()});
 }
 
 }  // namespace offpath::graph

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "offpath/codec/packed_ints.h"
+#include "offpath/graph/protocol/labels.h"
 
 namespace offpath::graph {
 namespace {
@@ -32,20 +32,37 @@ StructureShape ShapeOf(const StoreInfo& info) {
   return shape;
 }
 
+AskedBatch WholeBatch(const BatchPlan& plan, const StoreInfo& info) {
+  AskedBatch asked;
+  asked.structure = true;
+  asked.hops = plan.sample.fanouts.empty() ? 0 : plan.sample.fanouts[0].size();
+  asked.edge_ids = plan.with_edge_ids;
+  for (const NodeTypeInfo& type : info.node_types) {
+    asked.features.push_back(plan.with_features && type.feature_dim >= 0);
+    asked.labels.push_back(plan.with_labels && type.has_labels);
+  }
+  return asked;
+}
+
 BatchReceiver::BatchReceiver(const StoreInfo& info, const codec::RowFormat& format)
     : info_(info), format_(format), unpacker_(ShapeOf(info)) {}
 
-void BatchReceiver::Begin(const BatchBegin& begin, bool known, std::shared_ptr<Batch> batch) {
+void BatchReceiver::Begin(const BatchBegin& begin, const AskedBatch& asked,
+                          std::shared_ptr<Batch> batch) {
   const size_t types = info_.node_types.size();
   if (begin.feature_rows.size() != types || begin.label_bytes.size() != types) {
     throw Corrupt("has another number of node types than its store");
   }
-  if (known != (begin.structure_bytes == 0)) throw Corrupt("has no structure, or one too many");
+  if (asked.structure != (begin.structure_bytes != 0)) {
+    throw Corrupt("has no structure, or one too many");
+  }
   begin_ = begin;
-  known_ = known;
+  asked_ = &asked;
   batch_ = std::move(batch);
-  batch_->number = begin.number;
-  batch_->batch_size = static_cast<int64_t>(begin.seeds);
+  if (asked.structure) {
+    batch_->number = begin.number;
+    batch_->batch_size = static_cast<int64_t>(begin.seeds);
+  }
   batch_->features.resize(types);
   batch_->labels.resize(types);
   expected_bytes_ = begin.structure_bytes;
@@ -73,45 +90,77 @@ void BatchReceiver::TakeStructure(std::span<const std::byte> bytes) {
 void BatchReceiver::UnpackAll() {
   const auto start = Clock::now();
   std::span<const std::byte> rest = structure_;
-  if (!known_) {
+  if (asked_->structure) {
     unpacker_.Unpack(rest.first(begin_.structure_bytes), batch_->graph);
     rest = rest.subspan(begin_.structure_bytes);
-    const auto& hop_counts = batch_->graph.nodes[batch_->seed_type].hop_counts;
-    if (static_cast<uint64_t>(hop_counts[0]) != begin_.seeds) throw Corrupt("has other seeds");
+    CheckGraph();
   }
   for (size_t t = 0; t < info_.node_types.size(); ++t) {
-    const NodeTypeInfo& type = info_.node_types[t];
-    const size_t nodes = batch_->graph.nodes[t].ids.size();
-    const auto packed = rest.first(begin_.label_bytes[t]);
-    rest = rest.subspan(packed.size());
-    auto& labels = batch_->labels[t];
-    if (!packed.empty()) {
-      const unsigned bits = codec::BitsFor(static_cast<uint64_t>(type.num_classes));
-      if (packed.size() != codec::PackedBytes(nodes, bits)) throw Corrupt("has too few labels");
-      labels.resize(nodes);
-      codec::UnpackBits(packed.data(), nodes, bits, labels.data());
-      bool wrong = false;
-      for (int64_t& label : labels) wrong |= --label >= type.num_classes;
-      if (wrong) throw Corrupt("has a label beyond its classes");
-    } else if (!known_) {
-      labels.clear();
-    }
-    auto& features = batch_->features[t];
-    if (begin_.feature_rows[t] != 0) {
-      if (begin_.feature_rows[t] != nodes || type.feature_dim < 0) {
-        throw Corrupt("has another number of feature rows than nodes");
-      }
-      features.rows = static_cast<int64_t>(nodes);
-      features.dim = type.feature_dim;
-      features.values.resize(
-          CheckedMul(nodes, static_cast<uint64_t>(type.feature_dim), "features"));
-    } else if (!known_) {
-      features.rows = features.dim = 0;
-      features.values.clear();
-    }
+    TakeLabels(t, rest.first(begin_.label_bytes[t]));
+    rest = rest.subspan(begin_.label_bytes[t]);
+    ExpectRows(t);
   }
   unpacked_ = true;
   batch_->costs.decode_ns += NanosecondsSince(start);
+}
+
+void BatchReceiver::CheckGraph() const {
+  const SampledSubgraph& graph = batch_->graph;
+  const auto& hop_counts = graph.nodes[batch_->seed_type].hop_counts;
+  if (hop_counts.size() != asked_->hops + 1) {
+    throw Corrupt("has " + std::to_string(hop_counts.size() - 1) + " hops, where the plan has " +
+                  std::to_string(asked_->hops));
+  }
+  if (static_cast<uint64_t>(hop_counts[0]) != begin_.seeds) throw Corrupt("has other seeds");
+  for (size_t e = 0; e < graph.edges.size(); ++e) {
+    const auto& edges = graph.edges[e];
+    if (edges.edge_ids.size() == (asked_->edge_ids ? edges.row.size() : 0)) continue;
+    const EdgeTypeInfo& type = info_.edge_types[e];
+    throw Corrupt(std::string(asked_->edge_ids ? "has no edge ids" : "has unasked edge ids") +
+                  " of edge type (" + type.src + ", " + type.relation + ", " + type.dst + ")");
+  }
+}
+
+Error BatchReceiver::MissingOrUnasked(bool asked, const char* what, size_t node_type) const {
+  return Corrupt(std::string(asked ? "has another number of " : "has unasked ") + what +
+                 (asked ? " than nodes" : "") + " of node type '" +
+                 info_.node_types[node_type].name + "'");
+}
+
+// Types that were not asked for are empty in a whole batch, and left alone where rows are added.
+void BatchReceiver::TakeLabels(size_t node_type, std::span<const std::byte> packed) {
+  const NodeTypeInfo& type = info_.node_types[node_type];
+  auto& labels = batch_->labels[node_type];
+  const bool asked = asked_->labels[node_type];
+  const size_t nodes = asked ? batch_->graph.nodes[node_type].ids.size() : 0;
+  if (packed.size() != PackedLabelBytes(nodes, type.num_classes)) {
+    throw MissingOrUnasked(asked, "labels", node_type);
+  }
+  if (!asked) {
+    if (asked_->structure) labels.clear();
+    return;
+  }
+  if (!UnpackLabels(packed, nodes, type.num_classes, labels)) {
+    throw Corrupt("has a label of node type '" + type.name + "' beyond its classes");
+  }
+}
+
+void BatchReceiver::ExpectRows(size_t node_type) {
+  auto& features = batch_->features[node_type];
+  const bool asked = asked_->features[node_type];
+  const size_t nodes = asked ? batch_->graph.nodes[node_type].ids.size() : 0;
+  if (begin_.feature_rows[node_type] != nodes) {
+    throw MissingOrUnasked(asked, "feature rows", node_type);
+  }
+  if (!asked) {
+    if (!asked_->structure) return;
+    features.rows = features.dim = 0;
+    features.values.clear();
+    return;
+  }
+  features.rows = static_cast<int64_t>(nodes);
+  features.dim = info_.node_types[node_type].feature_dim;
+  features.values.resize(CheckedMul(nodes, static_cast<uint64_t>(features.dim), "features"));
 }
 
 void BatchReceiver::TakeRows(std::span<const std::byte> payload) {

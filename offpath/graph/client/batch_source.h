@@ -2,12 +2,16 @@
 //
 // A source holds its connections, makes them again when they are lost, and gives the numbers of
 // unfinished batches back to the queue, so that nothing is lost or changed. Its destructor ends its
-// threads at once.
+// threads at once, whatever they wait for.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <utility>
 
 #include "offpath/graph/client/batch_stream.h"
 #include "offpath/graph/client/node_client.h"
@@ -24,6 +28,7 @@ struct StreamSetup {
   PlanOpened opened;  // of the first connection
   BatchPool pool;
   ReorderQueue queue;
+  std::stop_source stop;
   std::atomic<uint64_t> batches{0}, bytes_received{0}, bytes_sent{0}, reconnects{0};
 
   StreamSetup(std::string node, BatchPlan batch_plan, const BatchStreamOptions& stream_options)
@@ -31,11 +36,27 @@ struct StreamSetup {
         plan(std::move(batch_plan)),
         options(stream_options),
         pool(stream_options.prefetch + 2),
-        queue(stream_options.prefetch) {}
+        queue(stream_options.prefetch) {
+    // What is left unsent when a stream ends are requests whose answers nobody waits for.
+    options.channel.close_timeout =
+        std::min<std::chrono::nanoseconds>(options.channel.close_timeout, kCloseTimeout);
+  }
 
-  // A connection with the plan open; throws kInvalidArgument where the store is another one than at
-  // first.
+  // A connection with the plan open; throws kInvalidArgument where the store, or the form that
+  // features come in, is another one than at first. A node without a free place is kUnavailable
+  // once it had one: the connection that was lost may still hold it.
   std::unique_ptr<NodeClient> Connect(Deadline deadline);
+  // Ends every wait of every thread, from any thread.
+  void Stop() {
+    queue.Close();
+    stop.request_stop();
+  }
+
+ private:
+  static constexpr auto kCloseTimeout = std::chrono::milliseconds(500);
+
+  std::unique_ptr<NodeClient> Dial(Deadline deadline) const;
+  void CheckFirst(const NodeClient& client, const StoreInfo& store, const PlanOpened& reply) const;
 };
 
 class BatchSource {

@@ -1,10 +1,13 @@
 #include "offpath/graph/client/batch_stream.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "offpath/graph/client/batch_source.h"
 #include "offpath/graph/client/node_client.h"
 #include "offpath/graph/client/reorder_queue.h"
+#include "offpath/graph/sample/batch_order.h"
 
 namespace offpath::graph {
 
@@ -26,23 +29,100 @@ bool WorthRetrying(const Error& error) noexcept {
          error.code() == ErrorCode::kCorruptData;
 }
 
-std::unique_ptr<NodeClient> StreamSetup::Connect(Deadline deadline) {
-  auto client = std::make_unique<NodeClient>(address, options.channel, deadline);
-  if (!info.node_types.empty() && client->info().fingerprint != info.fingerprint) {
-    throw Error(ErrorCode::kInvalidArgument, client->name() +
-                                                 " serves another store than before ('" +
-                                                 client->info().description + "', it was '" +
-                                                 info.description + "'): start a new stream");
+namespace {
+
+bool Same(const codec::RowFormat& a, const codec::RowFormat& b) {
+  return a.type == b.type && a.rounding == b.rounding && a.block == b.block && a.seed == b.seed;
+}
+
+std::string Describe(const codec::RowFormat& format) {
+  std::string text(codec::RowTypeName(format.type));
+  text += format.block == 0 ? ", a scale a row"
+                            : ", a scale for " + std::to_string(format.block) + " columns";
+  return text + (format.rounding == codec::Rounding::kStochastic
+                     ? ", stochastic rounding with seed " + std::to_string(format.seed)
+                     : ", rounding to nearest");
+}
+
+std::string Describe(const StoreInfo& info) {
+  std::string digits(8, '0');
+  for (size_t i = 0; i < 8; ++i) digits[7 - i] = "0123456789abcdef"[info.fingerprint >> 4 * i & 15];
+  return "'" + info.description + "', fingerprint " + digits;
+}
+
+Error Otherwise(const NodeClient& client, const std::string& now, const std::string& before) {
+  return {ErrorCode::kInvalidArgument,
+          client.name() + " " + now + " (" + before + "): start a new stream"};
+}
+
+}  // namespace
+
+std::unique_ptr<NodeClient> StreamSetup::Dial(Deadline deadline) const {
+  try {
+    return std::make_unique<NodeClient>(address, options.channel, deadline, stop.get_token());
+  } catch (const NodeError& error) {
+    if (info.node_types.empty() || error.code() != ErrorCode::kResourceExhausted) throw;
+    throw Error(ErrorCode::kUnavailable, error.message());
   }
-  PlanOpened reply = client->OpenPlan(plan, deadline);
-  if (info.node_types.empty()) {
+}
+
+std::unique_ptr<NodeClient> StreamSetup::Connect(Deadline deadline) {
+  auto client = Dial(deadline);
+  const bool first = info.node_types.empty();
+  if (!first && client->info().fingerprint != info.fingerprint) {
+    throw Otherwise(*client, "serves another store than before: " + Describe(client->info()),
+                    "it was " + Describe(info));
+  }
+  const PlanOpened reply = client->OpenPlan(plan, deadline);
+  if (first) {
+    CheckFirst(*client, client->info(), reply);
     info = client->info();
     opened = reply;
-  } else if (reply.seeds != opened.seeds || reply.features.type != opened.features.type) {
-    throw Error(ErrorCode::kInvalidArgument,
-                client->name() + " opens the plan otherwise than before: start a new stream");
+    return client;
+  }
+  if (reply.seeds != opened.seeds || reply.batches != opened.batches) {
+    throw Otherwise(
+        *client,
+        "opens the plan with " + std::to_string(reply.seeds) + " input nodes in " +
+            std::to_string(reply.batches) + " batches",
+        "before, with " + std::to_string(opened.seeds) + " in " + std::to_string(opened.batches));
+  }
+  if (!Same(reply.features, opened.features)) {
+    throw Otherwise(*client, "sends features as " + Describe(reply.features) + " now",
+                    "before, as " + Describe(opened.features));
   }
   return client;
+}
+
+// The trainer's loops follow these numbers unchecked.
+void StreamSetup::CheckFirst(const NodeClient& client, const StoreInfo& store,
+                             const PlanOpened& reply) const {
+  const auto corrupt = [&client](const std::string& problem) {
+    return Error(ErrorCode::kCorruptData, client.name() + " accepts the plan, but " + problem);
+  };
+  const auto& fanouts = plan.sample.fanouts;
+  if (fanouts.size() != store.edge_types.size() || plan.seed_type >= store.node_types.size() ||
+      std::any_of(fanouts.begin(), fanouts.end(),
+                  [&](const auto& hops) { return hops.size() != fanouts[0].size(); })) {
+    throw corrupt("its store has other types than the plan names");
+  }
+  if (!plan.nodes.empty() && reply.seeds != plan.nodes.size()) {
+    throw corrupt("with " + std::to_string(reply.seeds) + " input nodes, not the plan's " +
+                  std::to_string(plan.nodes.size()));
+  }
+  const BatchOrder order({.count = reply.seeds,
+                          .batch_size = plan.batch_size,
+                          .shuffle = plan.shuffle,
+                          .drop_last = plan.drop_last,
+                          .seed = plan.sample.seed});
+  if (reply.batches != order.batches()) {
+    throw corrupt("with " + std::to_string(reply.batches) + " batches of " +
+                  std::to_string(reply.seeds) + " input nodes");
+  }
+  if (!plan.node_format && !Same(reply.features, plan.features)) {
+    throw corrupt("sends features as " + Describe(reply.features) + ", not as " +
+                  Describe(plan.features));
+  }
 }
 
 struct BatchStream::State {
@@ -56,6 +136,8 @@ struct BatchStream::State {
 BatchStream::BatchStream(const std::string& address, BatchPlan plan, BatchStreamOptions options) {
   if (options.prefetch == 0)
     throw Error(ErrorCode::kInvalidArgument, "prefetch is 0: use 1 or more");
+  if (plan.batch_size == 0) throw Error(ErrorCode::kInvalidArgument, "batch size is 0");
+  CheckSendable(plan);
   state_ = std::make_unique<State>(address, std::move(plan), options);
   auto client = state_->setup.Connect(Deadline::After(options.connect_timeout));
   state_->source = options.mode == BatchMode::kNear

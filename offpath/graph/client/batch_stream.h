@@ -2,7 +2,8 @@
 //
 // However the node is asked (Mode), and however often it is killed and restarted on the way, the
 // batches are the same bits. A lost connection is retried until retry_timeout has passed without a
-// batch; a node that comes back with another store is refused.
+// batch; a node that comes back with another store, or sends features in another form, is refused.
+// The destructor does not wait for the node.
 //
 // Threading: Start(), Next() and the destructor from one thread. Batches may outlive the stream.
 #pragma once
@@ -32,7 +33,7 @@ struct BatchStreamOptions {
   BatchMode mode = BatchMode::kNear;
   size_t prefetch = 4;  // batches asked for ahead of the one that is being used
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(30);  // for the first connection
-  std::chrono::nanoseconds batch_timeout = std::chrono::seconds(60);    // silence of the node
+  std::chrono::nanoseconds batch_timeout = std::chrono::seconds(60);    // the node's silence
   std::chrono::nanoseconds retry_timeout = std::chrono::seconds(60);    // without a batch
   wire::ChannelOptions channel = {};
 };
@@ -41,12 +42,13 @@ struct BatchStreamStats {
   uint64_t batches = 0;
   uint64_t bytes_received = 0;  // payloads of frames, over all connections
   uint64_t bytes_sent = 0;
-  uint64_t reconnects = 0;
+  uint64_t reconnects = 0;  // lost connections that were made again
 };
 
 class BatchStream {
  public:
-  // Connects and opens the plan. Throws kUnavailable or kTimeout naming the address, and the node's
+  // Connects and opens the plan. Throws kInvalidArgument for a plan that is beyond the protocol's
+  // caps, kUnavailable or kTimeout naming the address, and the node's
   // Error for a plan that does not fit its store.
   BatchStream(const std::string& address, BatchPlan plan, BatchStreamOptions options = {});
   ~BatchStream();

@@ -1,13 +1,15 @@
 // Batches made by the trainer with a node's help: rpc (the node draws each hop) and pull (the node
 // sends adjacency lists). As many connections as batches are fetched ahead, one thread each: the
 // requests of a batch wait for each other, those of different batches do not.
-#include <array>
+#include <algorithm>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "offpath/graph/client/batch_receiver.h"
 #include "offpath/graph/client/batch_source.h"
+#include "offpath/graph/client/retry_patience.h"
 #include "offpath/graph/sample/batch_order.h"
 #include "offpath/graph/sample/draw_key.h"
 #include "offpath/graph/sample/draw_positions.h"
@@ -66,8 +68,11 @@ class HopWorker {
       }
       assembler_.NextHop();
     }
+    // What was neither the wire nor unpacking: the node's drawing, and the drawing and numbering
+    // here.
     const uint64_t spent = NanosecondsSince(start);
-    batch->costs.sample_ns += spent - std::min(spent, batch->costs.transfer_ns);
+    batch->costs.sample_ns +=
+        spent - std::min(spent, batch->costs.transfer_ns + batch->costs.decode_ns);
     batch->batch_size = static_cast<int64_t>(seeds_.size());
     FetchRows(*batch);
     return batch;
@@ -80,10 +85,21 @@ class HopWorker {
   HopReply WaitForNeighbours(Batch& batch, MessageType type) {
     const auto start = Clock::now();
     const auto message = client_->Expect(type, kFirstRequestStream, ReplyDeadline());
-    batch.costs.transfer_ns += NanosecondsSince(start);
+    const uint64_t waited = NanosecondsSince(start);
+    const auto arrived = Clock::now();
+    HopReply reply = DecodeHopReply(message.bytes);
+    batch.costs.decode_ns += NanosecondsSince(arrived);
+    batch.costs.transfer_ns += waited - std::min(waited, reply.sample_ns);
     batch.costs.bytes_received += message.bytes.size();
     ++batch.costs.round_trips;
-    return DecodeHopReply(message.bytes);
+    return reply;
+  }
+
+  void CheckEdgeIds(const HopReply& reply) const {
+    if (reply.edge_ids.size() == (setup_.plan.with_edge_ids ? reply.sources.size() : 0)) return;
+    throw Error(ErrorCode::kCorruptData,
+                client_->name() + (setup_.plan.with_edge_ids ? " sent neighbours without edge ids"
+                                                             : " sent edge ids unasked"));
   }
 
   void AskHop(Batch& batch, const BatchNumber& number, size_t hop, size_t edge_type) {
@@ -96,6 +112,14 @@ class HopWorker {
     request.frontier.assign(frontier.begin(), frontier.end());
     client_->Send(MessageType::kHopRequest, kFirstRequestStream, request, ReplyDeadline());
     const HopReply reply = WaitForNeighbours(batch, MessageType::kHopReply);
+    CheckEdgeIds(reply);
+    const int64_t fanout = setup_.plan.sample.fanouts[edge_type][hop];
+    for (const int64_t count : reply.counts) {
+      if (fanout < 0 || count <= fanout) continue;
+      throw Error(ErrorCode::kCorruptData, client_->name() + " sent " + std::to_string(count) +
+                                               " neighbours of a node where the fan-out is " +
+                                               std::to_string(fanout));
+    }
     assembler_.Accept(edge_type, reply.counts, reply.sources, reply.edge_ids,
                       client_->name().c_str());
   }
@@ -108,8 +132,8 @@ class HopWorker {
     request.frontier.assign(frontier.begin(), frontier.end());
     client_->Send(MessageType::kAdjacencyRequest, kFirstRequestStream, request, ReplyDeadline());
     const HopReply lists = WaitForNeighbours(batch, MessageType::kAdjacencyReply);
-    if (lists.counts.size() != request.frontier.size() ||
-        (request.edge_ids && lists.edge_ids.size() != lists.sources.size())) {
+    CheckEdgeIds(lists);
+    if (lists.counts.size() != request.frontier.size()) {
       throw Error(ErrorCode::kCorruptData, client_->name() + " sent other lists than asked");
     }
     const SamplePlan& plan = setup_.plan.sample;
@@ -139,32 +163,35 @@ class HopWorker {
   void FetchRows(Batch& batch) {
     batch.features.resize(setup_.info.node_types.size());
     batch.labels.resize(setup_.info.node_types.size());
+    const AskedBatch whole = WholeBatch(setup_.plan, setup_.info);
     for (size_t t = 0; t < setup_.info.node_types.size(); ++t) {
-      batch.features[t].rows = batch.features[t].dim = 0;
-      batch.features[t].values.clear();
-      batch.labels[t].clear();
-      const NodeTypeInfo& type = setup_.info.node_types[t];
       RowsRequest request;
       request.node_type = static_cast<uint32_t>(t);
       request.format = setup_.opened.features;
-      request.features = setup_.plan.with_features && type.feature_dim >= 0;
-      request.labels = setup_.plan.with_labels && type.has_labels;
+      request.features = whole.features[t];
+      request.labels = whole.labels[t];
+      batch.features[t].rows = 0;
+      batch.features[t].dim = request.features ? setup_.info.node_types[t].feature_dim : 0;
+      batch.features[t].values.clear();
+      batch.labels[t].clear();
       if (batch.graph.nodes[t].ids.empty() || (!request.features && !request.labels)) continue;
       request.nodes.assign(batch.graph.nodes[t].ids.begin(), batch.graph.nodes[t].ids.end());
       client_->Send(MessageType::kRowsRequest, kFirstRequestStream, request, ReplyDeadline());
       ++batch.costs.round_trips;
+      rows_asked_.features.assign(whole.features.size(), false);
+      rows_asked_.labels.assign(whole.labels.size(), false);
+      rows_asked_.features[t] = request.features;
+      rows_asked_.labels[t] = request.labels;
       ReceiveRows(batch);
     }
   }
 
   void ReceiveRows(Batch& batch) {
-    const BatchNumber number = batch.number;
-    const int64_t seeds = batch.batch_size;
     // Not owned: the receiver adds to the batch that is being made here.
     receiver_.Begin(
         DecodeBatchBegin(
             client_->Expect(MessageType::kBatchBegin, kFirstRequestStream, ReplyDeadline()).bytes),
-        true, std::shared_ptr<Batch>(std::shared_ptr<Batch>(), &batch));
+        rows_asked_, std::shared_ptr<Batch>(std::shared_ptr<Batch>(), &batch));
     while (true) {
       const auto message = client_->Next(ReplyDeadline());
       if (message.type == MessageType::kStructure) {
@@ -178,8 +205,6 @@ class HopWorker {
         throw Error(ErrorCode::kCorruptData, client_->name() + " sent something else than rows");
       }
     }
-    batch.number = number;
-    batch.batch_size = seeds;
   }
 
   StreamSetup& setup_;
@@ -187,6 +212,7 @@ class HopWorker {
   std::span<const int64_t> nodes_;
   HopAssembler assembler_;
   BatchReceiver receiver_;
+  AskedBatch rows_asked_;
   NodeClient* client_ = nullptr;
   std::vector<int64_t> seeds_, counts_, places_, sources_, edge_ids_;
 };
@@ -209,7 +235,7 @@ class HopSource final : public BatchSource {
   }
 
   ~HopSource() override {
-    setup_.queue.Close();
+    setup_.Stop();
     for (std::thread& thread : threads_) thread.join();
   }
 
@@ -229,15 +255,20 @@ class HopSource final : public BatchSource {
 
   void Run(std::shared_ptr<NodeClient> client) noexcept {
     HopWorker worker(setup_, order_, nodes_);
-    auto last_batch = Clock::now();
+    RetryPatience patience(setup_.options);
+    bool had_connection = client != nullptr;
     while (!setup_.queue.closed()) {
       const auto ticket = setup_.queue.Take(kPoll);
       if (!ticket) {
-        last_batch = Clock::now();
+        patience.Restart();
         continue;
       }
       try {
-        if (client == nullptr) client = setup_.Connect(Deadline::After(kPoll * 20));
+        if (client == nullptr) {
+          client = setup_.Connect(patience.AttemptDeadline());
+          setup_.reconnects += had_connection;
+          had_connection = true;
+        }
         const auto before = client->channel().stats();
         std::shared_ptr<Batch> batch = worker.Make(*client, ticket->number);
         batch->costs.bytes_sent = client->channel().stats().bytes_sent - before.bytes_sent;
@@ -245,14 +276,15 @@ class HopSource final : public BatchSource {
         setup_.bytes_sent += batch->costs.bytes_sent;
         ++setup_.batches;
         setup_.queue.Put(*ticket, std::move(batch));
-        last_batch = Clock::now();
+        patience.Restart();
       } catch (const Error& error) {
         client = nullptr;
-        ++setup_.reconnects;
-        const bool late = Clock::now() - last_batch > setup_.options.retry_timeout;
-        if (!WorthRetrying(error) || late) setup_.queue.Fail(std::current_exception());
+        if (!WorthRetrying(error) || patience.over()) {
+          setup_.queue.Fail(std::current_exception());
+          patience.Restart();
+        }
         setup_.queue.Return(*ticket);
-        std::this_thread::sleep_for(kPoll);
+        setup_.queue.WaitForClose(patience.NextPause());
       } catch (...) {
         client = nullptr;
         setup_.queue.Fail(std::current_exception());

@@ -1,4 +1,5 @@
 // Near batches: one connection, one thread that asks ahead and receives.
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <thread>
@@ -6,21 +7,24 @@
 
 #include "offpath/graph/client/batch_receiver.h"
 #include "offpath/graph/client/batch_source.h"
+#include "offpath/graph/client/retry_patience.h"
 
 namespace offpath::graph {
 namespace {
 
-// How long the thread sleeps or listens before it looks at the queue again.
+// How long the thread waits or listens before it looks at the queue again.
 constexpr auto kPoll = std::chrono::milliseconds(50);
-constexpr auto kRetryPause = std::chrono::milliseconds(50);
 
 class NearSource final : public BatchSource {
  public:
   NearSource(StreamSetup& setup, std::unique_ptr<NodeClient> first)
-      : setup_(setup), client_(std::move(first)), thread_([this] { Run(); }) {}
+      : setup_(setup),
+        asked_of_each_(WholeBatch(setup.plan, setup.info)),
+        client_(std::move(first)),
+        thread_([this] { Run(); }) {}
 
   ~NearSource() override {
-    setup_.queue.Close();
+    setup_.Stop();
     thread_.join();
   }
 
@@ -32,26 +36,26 @@ class NearSource final : public BatchSource {
   };
 
   void Run() noexcept {
-    auto last_batch = Deadline::Clock::now();
+    RetryPatience patience(setup_.options);
     while (!setup_.queue.closed()) {
       if (setup_.queue.failed()) {
-        std::this_thread::sleep_for(kRetryPause);
+        patience.Restart();
+        setup_.queue.WaitForClose(kPoll);
         continue;
       }
       try {
         if (client_ == nullptr) {
-          client_ = setup_.Connect(Deadline::After(kPoll * 20));
+          client_ = setup_.Connect(patience.AttemptDeadline());
           ++setup_.reconnects;
         }
-        if (AskAndReceive()) last_batch = Deadline::Clock::now();
+        if (AskAndReceive()) patience.Restart();
       } catch (const Error& error) {
         Disconnect();
-        const bool late = Deadline::Clock::now() - last_batch > setup_.options.retry_timeout;
-        if (!WorthRetrying(error) || late) {
+        if (!WorthRetrying(error) || patience.over()) {
           setup_.queue.Fail(std::current_exception());
-          last_batch = Deadline::Clock::now();
+          patience.Restart();
         }
-        std::this_thread::sleep_for(kRetryPause);
+        setup_.queue.WaitForClose(patience.NextPause());
       } catch (...) {
         Disconnect();
         setup_.queue.Fail(std::current_exception());
@@ -142,6 +146,12 @@ class NearSource final : public BatchSource {
         begin.number.batch != asked.ticket.number.batch) {
       throw Error(ErrorCode::kCorruptData, client_->name() + " sent another batch than asked");
     }
+    const uint64_t before = begin.number.batch * setup_.plan.batch_size;
+    if (begin.seeds != std::min(setup_.plan.batch_size, setup_.opened.seeds - before)) {
+      throw Error(ErrorCode::kCorruptData, client_->name() + " sent a batch of " +
+                                               std::to_string(begin.seeds) +
+                                               " seeds, which the plan does not have");
+    }
     if (idle_.empty()) {
       idle_.push_back(std::make_unique<BatchReceiver>(setup_.info, setup_.opened.features));
     }
@@ -149,11 +159,12 @@ class NearSource final : public BatchSource {
     idle_.pop_back();
     std::shared_ptr<Batch> batch = setup_.pool.Acquire();
     batch->seed_type = setup_.plan.seed_type;
-    asked.receiver->Begin(begin, false, std::move(batch));
+    asked.receiver->Begin(begin, asked_of_each_, std::move(batch));
     asked.begun = true;
   }
 
   StreamSetup& setup_;
+  const AskedBatch asked_of_each_;
   std::unique_ptr<NodeClient> client_;
   std::map<uint32_t, Asked> asked_;                   // by stream
   std::vector<std::unique_ptr<BatchReceiver>> idle_;  // kept for their scratch memory

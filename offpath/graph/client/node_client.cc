@@ -9,9 +9,10 @@ constexpr uint64_t kMaxReplyBytes = uint64_t{1} << 34;
 }  // namespace
 
 NodeClient::NodeClient(const std::string& address, const wire::ChannelOptions& options,
-                       Deadline deadline)
+                       Deadline deadline, const std::stop_token& stop)
     : name_("the memory node at " + address),
-      channel_(wire::ConnectTcp(wire::ParseTcpAddress(address), options, deadline)),
+      channel_(wire::ConnectTcp(wire::ParseTcpAddress(address), options, deadline, stop)),
+      closer_(stop, CloseChannel{channel_.get()}),
       reader_(*channel_, kMaxReplyBytes),
       info_(DecodeStoreInfo(Expect(MessageType::kStoreInfo, 0, deadline).bytes)) {}
 

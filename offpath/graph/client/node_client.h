@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <stop_token>
 #include <string>
 
 #include "offpath/graph/protocol/message_stream.h"
@@ -26,7 +26,10 @@ inline constexpr uint32_t kFirstRequestStream = 16;
 
 class NodeClient {
  public:
-  NodeClient(const std::string& address, const wire::ChannelOptions& options, Deadline deadline);
+  // A request to stop, from any thread, ends every wait of this connection, now or later, with
+  // kUnavailable.
+  NodeClient(const std::string& address, const wire::ChannelOptions& options, Deadline deadline,
+             const std::stop_token& stop = {});
 
   const StoreInfo& info() const noexcept { return info_; }
   wire::Channel& channel() noexcept { return *channel_; }
@@ -44,8 +47,14 @@ class NodeClient {
   MessageReader::Message Expect(MessageType type, uint32_t stream, Deadline deadline);
 
  private:
+  struct CloseChannel {
+    wire::Channel* channel;
+    void operator()() const noexcept { channel->Close(); }
+  };
+
   std::string name_;
   std::unique_ptr<wire::Channel> channel_;
+  std::stop_callback<CloseChannel> closer_;  // after channel_, which it uses
   MessageReader reader_;
   StoreInfo info_;
 };

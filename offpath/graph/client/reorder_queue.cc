@@ -65,14 +65,14 @@ void ReorderQueue::Return(const Ticket& ticket) {
   changed_.notify_all();
 }
 
-bool ReorderQueue::Current(const Ticket& ticket) const {
-  const std::lock_guard lock(mutex_);
-  return ticket.generation == generation_ && !closed_;
-}
-
 bool ReorderQueue::closed() const {
   const std::lock_guard lock(mutex_);
   return closed_;
+}
+
+void ReorderQueue::WaitForClose(std::chrono::nanoseconds wait) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, wait, [this] { return closed_; });
 }
 
 bool ReorderQueue::failed() const {

@@ -39,8 +39,9 @@ class ReorderQueue {
   void Put(const Ticket& ticket, std::shared_ptr<Batch> batch);
   // Gives a number back, to be made again.
   void Return(const Ticket& ticket);
-  bool Current(const Ticket& ticket) const;
   bool closed() const;
+  // Waits for up to `wait` for Close().
+  void WaitForClose(std::chrono::nanoseconds wait);
   // Whether there is nothing to do until the next Start().
   bool failed() const;
   // The consumer gets this exception where it would have waited, until the next Start().

@@ -121,7 +121,7 @@ void StructureUnpacker::Unpack(std::span<const std::byte> bytes, SampledSubgraph
   const size_t node_types = shape_.node_counts.size();
   const size_t edge_types = shape_.edge_types.size();
   const auto hops = in.Read<uint32_t>("number of hops");
-  if (hops > 64) in.Fail("number of hops", "is above its cap");
+  if (hops > kMaxHops) in.Fail("number of hops", "is above its cap");
   const auto edge_id_flag = in.Read<uint8_t>("edge id flag");
   if (edge_id_flag > 1) in.Fail("edge id flag", "is neither 0 nor 1");
 

@@ -171,6 +171,19 @@ Error DecodeError(std::span<const std::byte> bytes, std::string_view from) {
   return {code, std::string(from) + " says: " + message};
 }
 
+void CheckSendable(const BatchPlan& plan) {
+  const auto check = [](uint64_t value, uint64_t most, const char* what, const char* way_out) {
+    if (value <= most) return;
+    throw Error(ErrorCode::kInvalidArgument, "the plan has " + std::to_string(value) + " " + what +
+                                                 ": at most " + std::to_string(most) + " work" +
+                                                 way_out);
+  };
+  check(plan.sample.fanouts.size(), kMaxTypes, "edge types", "");
+  for (const auto& hops : plan.sample.fanouts) check(hops.size(), kMaxHops, "hops", "");
+  check(plan.split.size(), kMaxNameBytes, "bytes in the name of its split", "");
+  check(plan.nodes.size(), kMaxIdsInMessage, "input nodes", "; name a split of the store instead");
+}
+
 void Encode(const BatchPlan& plan, ByteWriter& out) {
   out.Write<uint64_t>(plan.sample.fanouts.size());
   for (const auto& hops : plan.sample.fanouts) out.WriteVector(std::span<const int64_t>(hops));

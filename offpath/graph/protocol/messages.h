@@ -144,11 +144,13 @@ struct SplitRequest {
   std::string split;
 };
 
-// Caps that bound what a decoder allocates.
+// Caps that bound what a decoder allocates, beside kMaxHops.
 inline constexpr uint64_t kMaxTypes = 4096;
-inline constexpr uint64_t kMaxHops = 64;
 inline constexpr uint64_t kMaxNameBytes = 1024;
 inline constexpr uint64_t kMaxIdsInMessage = uint64_t{1} << 28;
+
+// Throws kInvalidArgument, naming the cap, for a plan that DecodeBatchPlan() would not accept.
+void CheckSendable(const BatchPlan& plan);
 
 void Encode(const StoreInfo& info, ByteWriter& out);
 void Encode(const Error& error, ByteWriter& out);

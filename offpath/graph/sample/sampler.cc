@@ -39,7 +39,10 @@ void CheckPlan(const SampleGraph& graph, const SamplePlan& plan) {
                     std::to_string(plan.fanouts[0].size()) + " and " +
                     std::to_string(fanouts.size()));
     }
-    if (fanouts.size() > 64) throw invalid("more than 64 hops");
+    if (fanouts.size() > kMaxHops) {
+      throw invalid("fan-outs are given for " + std::to_string(fanouts.size()) + " hops: at most " +
+                    std::to_string(kMaxHops) + " work");
+    }
     for (const int64_t fanout : fanouts) {
       if (fanout < -1) {
         throw invalid("fan-out " + std::to_string(fanout) +

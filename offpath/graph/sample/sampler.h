@@ -22,6 +22,8 @@
 
 namespace offpath::graph {
 
+inline constexpr uint64_t kMaxHops = 64;
+
 struct SamplePlan {
   std::vector<std::vector<int64_t>>
       fanouts;  // [edge type][hop]: -1 all, 0 none; all rows have the same length

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "offpath/codec/packed_ints.h"
+#include "offpath/graph/protocol/labels.h"
 #include "offpath/graph/protocol/message_stream.h"
 #include "offpath/graph/sample/hop_draws.h"
 
@@ -112,7 +112,8 @@ void RequestHandler::AnswerBatch(const Task& task) {
     begin.feature_rows.push_back(features ? graph_.nodes[t].ids.size() : 0);
     labels_[t].clear();
     if (plan.with_labels && !type.labels.empty()) {
-      PackLabels(type, {graph_.nodes[t].ids.data(), graph_.nodes[t].ids.size()}, labels_[t]);
+      PackLabels(type, {graph_.nodes[t].ids.data(), graph_.nodes[t].ids.size()}, label_values_,
+                 labels_[t]);
     }
     begin.label_bytes.push_back(labels_[t].size());
   }
@@ -129,26 +130,6 @@ void RequestHandler::AnswerBatch(const Task& task) {
   }
   store_->CheckIntact();
   SendEncoded(channel_, MessageType::kBatchEnd, task.stream, times, SendDeadline());
-}
-
-void RequestHandler::PackLabels(const NodeType& type, std::span<const int64_t> nodes,
-                                std::vector<std::byte>& out) {
-  // One more than the label, so that -1 (unlabelled) is 0.
-  label_values_.resize(nodes.size());
-  bool out_of_range = false;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const int64_t label = type.labels[static_cast<size_t>(nodes[i])];
-    out_of_range |= label < -1 || label >= type.num_classes;
-    label_values_[i] = static_cast<uint64_t>(label) + 1;
-  }
-  if (out_of_range) {
-    throw Error(ErrorCode::kCorruptData, "node type '" + type.name + "' has a label outside its " +
-                                             std::to_string(type.num_classes) +
-                                             " classes: run `offpath graph verify`");
-  }
-  const unsigned bits = codec::BitsFor(static_cast<uint64_t>(type.num_classes));
-  out.resize(codec::PackedBytes(nodes.size(), bits));
-  codec::PackBits(label_values_.data(), nodes.size(), bits, out.data());
 }
 
 void RequestHandler::SendStructure(uint32_t stream, uint64_t& sequence,
@@ -300,17 +281,20 @@ void RequestHandler::AnswerRows(const Task& task) {
   }
   CheckNodes(request.node_type, request.nodes, "node");
   const NodeType& type = store_->node_types()[request.node_type];
+  BatchEnd times;
+  const auto start = Clock::now();
   BatchBegin begin;
   begin.feature_rows.assign(store_->node_types().size(), 0);
   begin.label_bytes.assign(store_->node_types().size(), 0);
   std::vector<std::byte>& labels = labels_[request.node_type];
   labels.clear();
-  if (request.labels && !type.labels.empty()) PackLabels(type, request.nodes, labels);
+  if (request.labels && !type.labels.empty())
+    PackLabels(type, request.nodes, label_values_, labels);
   begin.label_bytes[request.node_type] = labels.size();
   const bool features = request.features && type.features.data != nullptr;
   begin.feature_rows[request.node_type] = features ? request.nodes.size() : 0;
+  times.pack_ns = NanosecondsSince(start);
   SendEncoded(channel_, MessageType::kBatchBegin, task.stream, begin, SendDeadline());
-  BatchEnd times;
   uint64_t sequence = 0;
   SendStructure(task.stream, sequence, labels);
   if (features) {

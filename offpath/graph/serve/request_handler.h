@@ -61,9 +61,6 @@ class RequestHandler {
                 const Policy& policy, bool edge_ids) const;
   void CheckNodes(size_t node_type, std::span<const int64_t> nodes, const char* what) const;
   const EdgeType& CheckedEdgeType(uint32_t edge_type) const;
-  // Packed labels of `nodes`, one more than the label so that -1 is 0.
-  void PackLabels(const NodeType& type, std::span<const int64_t> nodes,
-                  std::vector<std::byte>& out);
   // Sends `bytes` as kStructure frames.
   void SendStructure(uint32_t stream, uint64_t& sequence, std::span<const std::byte> bytes);
   // Gathers and encodes rows into the channel's buffers and sends them.
@@ -82,7 +79,7 @@ class RequestHandler {
   std::vector<int64_t> seeds_;
   std::vector<std::byte> structure_;
   std::vector<std::vector<std::byte>> labels_;  // [node type]
-  std::vector<uint64_t> label_values_;
+  std::vector<int64_t> label_values_;
 };
 
 StructureShape ShapeOf(const Store& store);
