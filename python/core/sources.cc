@@ -80,22 +80,39 @@ nb::object NextRemote(BatchStream& stream, double timeout) {
   }
 }
 
+// Ends the source without the GIL: its workers may be in the middle of a batch.
+struct LocalHolder {
+  std::unique_ptr<LocalSource> source;
+  explicit LocalHolder(std::unique_ptr<LocalSource> made) : source(std::move(made)) {}
+  LocalHolder(LocalHolder&&) = default;
+  ~LocalHolder() {
+    const nb::gil_scoped_release released;
+    source.reset();
+  }
+};
+
 void BindLocal(nb::module_& m) {
-  nb::class_<LocalSource>(m, "LocalSource", "Batches of a plan, made in this process.")
+  nb::class_<LocalHolder>(m, "LocalSource", "Batches of a plan, made in this process.")
       .def(
           "__init__",
-          [](LocalSource* self, const StoreHandle& store, const BatchPlan& plan, size_t threads,
+          [](LocalHolder* self, const StoreHandle& store, const BatchPlan& plan, size_t threads,
              size_t prefetch) {
-            new (self) LocalSource(store.store, plan,
-                                   LocalSourceOptions{.threads = threads, .prefetch = prefetch});
+            new (self) LocalHolder(std::make_unique<LocalSource>(
+                store.store, plan, LocalSourceOptions{.threads = threads, .prefetch = prefetch}));
           },
           nb::arg("store"), nb::arg("plan"), nb::arg("threads") = 0, nb::arg("prefetch") = 2)
-      .def_prop_ro("num_seeds", &LocalSource::seeds)
-      .def_prop_ro("num_batches", &LocalSource::batches)
-      .def("begin", &LocalSource::Begin, nb::arg("epoch"), nb::arg("first") = 0,
-           nb::call_guard<nb::gil_scoped_release>())
-      .def("next", &NextLocal, nb::arg("timeout") = 600.0,
-           "The next Batch in order; None at the epoch's end.");
+      .def_prop_ro("num_seeds", [](const LocalHolder& self) { return self.source->seeds(); })
+      .def_prop_ro("num_batches", [](const LocalHolder& self) { return self.source->batches(); })
+      .def(
+          "begin",
+          [](LocalHolder& self, uint64_t epoch, uint64_t first) {
+            self.source->Begin(epoch, first);
+          },
+          nb::arg("epoch"), nb::arg("first") = 0, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "next",
+          [](LocalHolder& self, double timeout) { return NextLocal(*self.source, timeout); },
+          nb::arg("timeout") = 600.0, "The next Batch in order; None at the epoch's end.");
 }
 
 // Ends the stream without the GIL: its threads may be in the middle of a batch.

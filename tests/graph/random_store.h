@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -57,6 +60,19 @@ inline void WriteRandomStore(const std::string& folder, const RandomStoreOptions
   add(author, "writes", paper, options.authors, options.papers);
   add(paper, "by", author, options.papers, options.authors);
   writer.Commit();
+}
+
+// Writes a label of a paper into the file of a random store, unseen by its checksum.
+inline void DamageLabel(const std::string& folder, int64_t node, int64_t label,
+                        const RandomStoreOptions& options = {}) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().filename().string().find("labels") == std::string::npos) continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp((node - options.papers) * static_cast<int64_t>(sizeof(label)), std::ios::end);
+    file.write(reinterpret_cast<const char*>(&label), sizeof(label));
+    return;
+  }
+  throw std::runtime_error("no labels in " + folder);
 }
 
 }  // namespace offpath::graph

@@ -227,6 +227,35 @@ TEST_F(LocalSourceTest, PlansThatDoNotFitAreNamed) {
   EXPECT_THROW(Source(1, 1, plan), Error);
 }
 
+TEST_F(LocalSourceTest, HopsAboveTheCapAreRefused) {
+  BatchPlan plan = Plan();
+  plan.sample.fanouts.assign(3, std::vector<int64_t>(65, 1));
+  EXPECT_ERROR(Source(1, 1, plan), ErrorCode::kInvalidArgument, "65 hops: at most 64");
+  plan.sample.fanouts.assign(3, std::vector<int64_t>(64, 1));
+  EXPECT_NO_THROW(Source(1, 1, plan));
+}
+
+TEST_F(LocalSourceTest, LabelsOutsideTheirClassesAreRefused) {
+  BatchPlan plan = Plan();
+  plan.split.clear();
+  plan.nodes = {7};
+  plan.batch_size = 1;
+  for (const int64_t wrong : {int64_t{5}, int64_t{-2}}) {  // of five classes
+    DamageLabel(folder_ / "store", 7, wrong);
+    store_ = Store::Open(folder_ / "store");
+    for (const size_t threads : {0, 1}) {
+      const auto source = Source(threads, 1, plan);
+      source->Begin(0);
+      EXPECT_ERROR(source->Next(Deadline::After(60s)), ErrorCode::kCorruptData, "label");
+    }
+    BatchPlan unlabelled = plan;
+    unlabelled.with_labels = false;
+    const auto source = Source(0, 1, unlabelled);
+    source->Begin(0);
+    EXPECT_NE(source->Next(Deadline::After(60s)), nullptr);
+  }
+}
+
 TEST_F(LocalSourceTest, OptionsThatNoMachineCanServeAreRefused) {
   EXPECT_ERROR(Source(1025), ErrorCode::kInvalidArgument, "workers");
   EXPECT_ERROR(Source(~size_t{0}), ErrorCode::kInvalidArgument, "workers");

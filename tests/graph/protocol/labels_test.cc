@@ -27,8 +27,8 @@ std::vector<std::byte> Packed(const NodeType& type, const std::vector<int64_t>& 
 }
 
 TEST(Labels, ComeBackFromTheFewestBits) {
-  for (const int64_t classes :
-       {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{4}, int64_t{255}, int64_t{1} << 40, INT64_MAX}) {
+  for (const int64_t classes : {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{4}, int64_t{255},
+                                int64_t{1} << 40, INT64_MAX}) {
     const std::vector<int64_t> labels = {-1, classes - 1, classes / 2 - (classes == 0), -1, -1};
     const NodeType type = TypeOf(labels, classes);
     const std::vector<int64_t> nodes = {4, 1, 1, 0, 2, 3};

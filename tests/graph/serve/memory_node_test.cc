@@ -33,6 +33,43 @@ TEST_F(MemoryNodeTest, EveryModeGivesTheBitsOfTheLocalSampler) {
   }
 }
 
+TEST_F(MemoryNodeTest, LabelsOutsideTheirClassesAreRefusedInEveryMode) {
+  DamageLabel(folder_ / "store", 7, 5);
+  MemoryNode node(store_, {});
+  node.Start();
+  BatchPlan plan = Plan();
+  plan.split.clear();
+  plan.nodes = {7};
+  for (const auto mode : {BatchMode::kNear, BatchMode::kRpc, BatchMode::kPull}) {
+    BatchStream stream(node.address(), plan, {.mode = mode});
+    stream.Start(0, 0, 1);
+    EXPECT_ERROR(stream.Next(), ErrorCode::kCorruptData, "'paper' has a label outside");
+  }
+}
+
+// Both ends of it: every batch has the same sizes, so that any buffer that is reused is large
+// enough.
+TEST_F(MemoryNodeTest, ANearStreamInSteadyStateAllocatesNoBuffers) {
+  MemoryNode node(store_, {});
+  node.Start();
+  BatchPlan plan = Plan(codec::RowType::kI8);
+  plan.sample.fanouts = {{-1, -1}, {-1, -1}, {-1, -1}};
+  plan.batch_size = 1000;
+  BatchStream stream(node.address(), plan, {.prefetch = 1});
+  ASSERT_EQ(stream.batches(), 1U);
+  const auto epochs = [&stream](uint64_t first, uint64_t count) {
+    for (uint64_t epoch = first; epoch < first + count; ++epoch) {
+      stream.Start(epoch, 0, 1);
+      while (stream.Next() != nullptr) {
+      }
+    }
+  };
+  epochs(0, 10);
+  const size_t before = BufferAllocations();
+  epochs(10, 50);
+  EXPECT_EQ(BufferAllocations(), before);
+}
+
 TEST_F(MemoryNodeTest, FramesFarSmallerThanABatchChangeNothing) {
   MemoryNodeOptions options;
   options.channel.max_payload = 256;
