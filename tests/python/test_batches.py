@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import time
 
 import numpy as np
@@ -248,3 +249,43 @@ def test_ten_thousand_batches_leak_nothing(store):
     run(10_000)
     # A batch that leaked would be 10 KB or more: 100 MB.
     assert memory() - before < 16 << 20
+
+
+def test_the_end_of_a_source_lets_other_threads_run(rmat):
+    # One batch that takes a while: it is being made when its source is let go, which waits for it.
+    plan = offpath._core.BatchPlan()
+    plan.fanouts = [[300]]
+    plan.replace = True
+    plan.batch_size = 20_000
+    plan.with_features = plan.with_labels = False
+    source = offpath._core.LocalSource(rmat._core, plan, threads=1, prefetch=1)
+    turns = 0
+    over = threading.Event()
+
+    def take_turns():
+        nonlocal turns
+        while not over.is_set():
+            turns += 1
+            time.sleep(0)
+
+    other = threading.Thread(target=take_turns)
+    interval = sys.getswitchinterval()
+    other.start()
+    try:
+        source.begin(0)
+        time.sleep(0.01)
+        # Until the source gives it up, this thread keeps the interpreter.
+        sys.setswitchinterval(1000)
+        before = turns
+        del source
+        after = turns
+    finally:
+        sys.setswitchinterval(interval)
+        over.set()
+        other.join()
+    assert after > before
+
+
+def test_more_hops_than_work_are_a_value_error_that_names_the_most(rmat):
+    with pytest.raises(ValueError, match="65 hops: at most 64"):
+        sample_batches(rmat, [1] * 65, "train", tensors="numpy")

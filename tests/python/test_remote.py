@@ -127,6 +127,12 @@ def test_plans_that_do_not_fit_are_refused_by_the_node(node):
         sample_batches(node.url, [2], mode="push", tensors="numpy")
 
 
+def test_more_hops_than_work_are_a_value_error_that_names_the_most(node):
+    for mode in ("near", "rpc", "pull"):
+        with pytest.raises(ValueError, match="65 hops: at most 64"):
+            sample_batches(node.url, [1] * 65, "train", mode=mode, tensors="numpy")
+
+
 WAIT = """
 import signal, sys
 # A shell's background jobs start with SIGINT ignored, and Python keeps it so.
