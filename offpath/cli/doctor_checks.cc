@@ -155,7 +155,7 @@ std::vector<Finding> Python() {
     const char* way_out;
   } kPackages[] = {
       {"python", ""},
-      {"offpath", "in Offpath's folder: scripts/setup.sh, or pip install ."},
+      {"offpath", "in Offpath's folder: scripts/quickstart.sh, or pip install ."},
       {"torch", "pip install torch==2.13.0"},
       {"torch_geometric", "pip install torch_geometric==2.8.1"},
   };
