@@ -173,10 +173,10 @@ TEST(BatchStream, AnotherFormOfFeaturesAfterAReconnectionIsRefusedNamingBoth) {
       {rounding, "i8, a scale for 32 columns, rounding to nearest"},
       {seed, "i8, a scale for 32 columns, stochastic rounding with seed 8"}};
   for (const BatchMode mode : kModes) {
-    for (const auto& [other, text] : others) {
+    for (const auto& other : others) {
       FakeNode node([&](FakeSession& session, size_t number) {
         PlanOpened opened = TinyOpened();
-        opened.features = number == 0 ? before : other;
+        opened.features = number == 0 ? before : other.first;
         session.Greet(TinyInfo(), opened);
         if (mode != BatchMode::kNear && number == 0) session.AnswerSplit(session.Next().stream);
       });
@@ -184,7 +184,7 @@ TEST(BatchStream, AnotherFormOfFeaturesAfterAReconnectionIsRefusedNamingBoth) {
       plan.node_format = true;
       BatchStream stream(node.address(), plan, Patient(mode));
       stream.Start(0, 0, 3);
-      EXPECT_ERROR(stream.Next(), ErrorCode::kInvalidArgument, text);
+      EXPECT_ERROR(stream.Next(), ErrorCode::kInvalidArgument, other.second);
       stream.Start(0, 0, 3);
       EXPECT_ERROR(stream.Next(), ErrorCode::kInvalidArgument,
                    "i8, a scale for 32 columns, stochastic rounding with seed 7");
