@@ -23,6 +23,8 @@ ROOMS: dict[str, list[str]] = {
     "graph/protocol": [*SHARED, "graph/store", "graph/sample"],
     "graph/serve": [*SHARED, "graph/store", "graph/sample", "graph/protocol"],
     "graph/client": [*SHARED, "graph/store", "graph/sample", "graph/protocol"],
+    "attention/kv": SHARED,
+    "attention/partial": [*SHARED, "attention/kv"],
     "cli": [*SHARED, "graph"],
 }
 # Frameworks stay above: kernels take pointers, sizes and strides.

@@ -1,0 +1,40 @@
+// Attention of a group of query heads to a list of blocks of their KV head.
+//
+// The result is a partial state (partial_state.h), so that lists may be attended to apart and
+// merged: predicted blocks first and missed ones later, or a long list in pieces. Tokens are taken
+// in the order of the list.
+//
+// Thread-safe: pure, allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "offpath/attention/kv/kv_shape.h"
+#include "offpath/attention/partial/partial_state.h"
+
+namespace offpath::attention {
+
+// Tokens [begin, end) of a head block; end is at most block_tokens. Other slots are never read as
+// values, and what they hold has no effect.
+struct BlockSpan {
+  const std::byte* block = nullptr;  // a head block, 64-byte aligned
+  uint32_t begin = 0;
+  uint32_t end = 0;
+};
+
+struct PartialInput {
+  KvShape shape;                 // has passed CheckShape()
+  const float* query = nullptr;  // [heads, head_dim]
+  size_t query_stride = 0;       // floats from a head to the next
+  size_t heads = 0;              // the query heads that share the KV head, any number
+  std::span<const BlockSpan> blocks = {};
+  float scale = 1;     // of the dot products, usually 1 / sqrt(head_dim)
+  float soft_cap = 0;  // c > 0: a score s becomes c * tanh(s / c); 0: none
+};
+
+// Writes the states of the heads: out.heads and out.head_dim are the input's.
+void AttendPartial(const PartialInput& in, const PartialStates& out) noexcept;
+
+}  // namespace offpath::attention
