@@ -85,7 +85,7 @@ def test_a_heterogeneous_graph_with_a_type_without_features(hetero_store):
 
 def test_graphs_that_cannot_be_trained_on_are_named(tmp_path, hetero_store):
     bare = import_graph("rmat", tmp_path / "s", nodes=100, edges=300, dim=4, classes=0)
-    with pytest.raises(offpath.InvalidArgumentError, match="labels"):
+    with pytest.raises(offpath.InvalidArgumentError, match="no labels to train on: import it with --node-labels"):
         Trainer(open_graph(bare), TrainOptions())
     with pytest.raises(offpath.InvalidArgumentError, match="author"):
         labelled_type(open_graph(hetero_store), "author")

@@ -49,7 +49,8 @@ void ParseRest(const char*& at, const char* end, std::string_view whole, uint64_
   const char* token_end = token.data() + token.size();
   if (third == ThirdColumn::kNone) {
     Fail(context, line, whole,
-         "has more than two columns (say what the third is: weight, time or ignore)");
+         "has more than two columns (say what the third is: --weights, --times or "
+         "--ignore-columns)");
   }
   if (third == ThirdColumn::kWeight) {
     const auto [parsed_to, error] = std::from_chars(token.data(), token_end, weight);

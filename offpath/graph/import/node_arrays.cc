@@ -115,7 +115,7 @@ void WriteFeatures(const NamedArray& array, int64_t count, StoreWriter& writer, 
 void WriteLabels(const NamedArray& array, int64_t count, StoreWriter& writer, size_t node_type) {
   if (array.size() != static_cast<uint64_t>(count)) {
     Invalid(array.name + " has shape " + ShapeOf(array) + " where labels are [" +
-            std::to_string(count) + "]; labels with several columns are not read");
+            std::to_string(count) + "], one a node; labels with several columns are not read");
   }
   std::vector<int64_t> labels(static_cast<size_t>(count));
   if (IsReal(array.view.header.type)) {

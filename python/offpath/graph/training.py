@@ -77,11 +77,13 @@ def labelled_type(view: GraphView, name: Optional[str]) -> int:
             raise InvalidArgumentError(f"node type {name!r} has no labels to train on")
         return t
     labelled = [t for t, node in enumerate(view.nodes) if node.has_labels]
-    if len(labelled) != 1:
-        names = [view.node_types[t] for t in labelled]
+    if not labelled:
         raise InvalidArgumentError(
-            f"which node type is to be classified? With labels: {', '.join(names) or 'none'}"
+            "the graph has no labels to train on: import it with --node-labels (in Python: labels=)"
         )
+    if len(labelled) > 1:
+        names = ", ".join(view.node_types[t] for t in labelled)
+        raise InvalidArgumentError(f"which node type is to be classified? With labels: {names}")
     return labelled[0]
 
 

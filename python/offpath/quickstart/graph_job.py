@@ -31,6 +31,8 @@ MODES = [
     ("pull f32", "pull", "f32", FANOUTS, 8, True),
     ("full f32", "near", "f32", [-1, -1, -1], 2, False),
 ]
+# Run first and left out: torch's first step takes seconds, which the first mode would be charged with.
+WARM_UP = ("warm-up", "near", "i8", FANOUTS, 1, True)
 SECONDS_A_MODE = 8.0
 # What is waited for until a child counts as stuck: the node's first word, and between two words of
 # the trainer, which first imports torch and says a word a batch (it waits 120 s for one itself).
@@ -54,10 +56,20 @@ def make_store(folder: pathlib.Path, arguments: list[str]) -> None:
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    done = subprocess.run([program(), "graph", "import", *arguments], check=False)
+    done = subprocess.run([program(), "graph", "import", *arguments, "--json"], check=False, stdout=subprocess.PIPE)
     if done.returncode != 0:
         raise RuntimeError(f"{folder} was not made")
-    print(f"  {folder} made in {time.perf_counter() - began:.1f} s")
+    made = json.loads(done.stdout)
+    nodes, edges = (sum(entry["count"] for entry in made[what]) for what in ("nodes", "edges"))
+    print(f"  {folder} made in {time.perf_counter() - began:.1f} s: {nodes:,} nodes, {edges:,} edges")
+
+
+def read_through(folder: pathlib.Path) -> None:
+    """Brings a store into the page cache: the first mode would pay for a cold disk, and the others not."""
+    for file in sorted(folder.iterdir()):
+        with file.open("rb", buffering=0) as data:
+            while data.read(8 << 20):
+                pass
 
 
 def make_stores(data: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
@@ -105,6 +117,12 @@ def memory_node(store: pathlib.Path, end: links.LinkEnd | None, quota: float, lo
         yield json.loads(children.Lines(process, "the memory node", log).next(START_SECONDS))
 
 
+def progress(text: str) -> None:
+    """Draws a line over the one before on a terminal; elsewhere the table at the end says it all."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
 class Trainer:
     """A trainer process behind the other end of the link."""
 
@@ -117,7 +135,8 @@ class Trainer:
         with contextlib.suppress(BrokenPipeError):  # it has ended: reading says so
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
         while "progress" in (answer := json.loads(self._lines.next(BATCH_SECONDS))):
-            print(f"  {answer['progress']}", file=sys.stderr, flush=True)
+            progress(f"  {answer['progress']}")
+        progress("")
         if "error" in answer:
             raise RuntimeError(f"{answer['name']}: {answer['error']}")
         return answer
@@ -146,7 +165,7 @@ def measure(
         print(f"  link: {rate} between two network namespaces" if link else f"  link: loopback ({reason})")
         far = stack.enter_context(trainer(node["address"], link and link.right, logs / "trainer.log"))
         results = []
-        for name, mode, features, fanouts, batches, train in MODES:
+        for name, mode, features, fanouts, batches, train in (WARM_UP, *MODES):
             result = far.run(
                 {
                     "name": name, "mode": mode, "features": features, "fanouts": fanouts, "batches": batches,
@@ -158,7 +177,7 @@ def measure(
                 bits = links.ShapedLink(rate).bits_per_second
                 result["modelled_link_s"] = result["bytes_a_batch"] * 8 / bits
             results.append(result)
-    return results, setting
+    return results[1:], setting
 
 
 def print_table(results: list[dict], setting: dict) -> None:
@@ -186,14 +205,17 @@ def write_report(results: list[dict], setting: dict, report: pathlib.Path) -> No
         for result in results:
             out.write(json.dumps({"kind": "graph-main-job", **setting, **result}) + "\n")
     subprocess.run(
-        [sys.executable, "-m", "offpath.report", str(lines), "-o", str(report)], check=True
-    )
+        [sys.executable, "-m", "offpath.report", str(lines), "-o", str(report)],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
 
 
 def run(data: pathlib.Path, report: pathlib.Path, *, rate: str, quota: float) -> None:
     print("1. graphs", flush=True)
     _, rmat = make_stores(data)
+    read_through(rmat)
     print("2. a memory node and a trainer", flush=True)
+    print(f"  {len(MODES)} modes of at most 8 batches or {SECONDS_A_MODE:g} s each", flush=True)
     results, setting = measure(rmat, rate, quota, data)
     print_table(results, setting)
     write_report(results, setting, report)
