@@ -39,7 +39,7 @@ std::span<const std::byte> TakePiece(std::span<const std::byte>& rest) {
 // A byte of what is asked for, then pieces: the head, and what follows, rows where their first byte
 // is odd.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const StoreInfo info = Info();
+  static const StoreInfo kInfo = Info();
   if (size == 0) return 0;
   BatchPlan plan;
   plan.sample.fanouts.assign(2, std::vector<int64_t>(data[0] >> 4 & 3, 2));
@@ -49,8 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   plan.features.type =
       (data[0] & 8) != 0 ? offpath::codec::RowType::kI4 : offpath::codec::RowType::kF32;
   std::span<const std::byte> rest = std::as_bytes(std::span(data + 1, size - 1));
-  const AskedBatch asked = WholeBatch(plan, info);
-  BatchReceiver receiver(info, plan.features);
+  const AskedBatch asked = WholeBatch(plan, kInfo);
+  BatchReceiver receiver(kInfo, plan.features);
   std::shared_ptr<Batch> batch;
   try {
     receiver.Begin(DecodeBatchBegin(TakePiece(rest)), asked, std::make_shared<Batch>());
