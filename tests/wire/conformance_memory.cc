@@ -28,9 +28,9 @@ std::atomic<size_t> allocations{0};
 // The sanitizers have operators of their own, and a hook in them.
 namespace {
 
-const bool hooked = __sanitizer_install_malloc_and_free_hooks(
-                        [](const volatile void* /*memory*/, size_t /*bytes*/) { ++allocations; },
-                        [](const volatile void* /*memory*/) {}) != 0;
+const bool kHooked = __sanitizer_install_malloc_and_free_hooks(
+                         [](const volatile void* /*memory*/, size_t /*bytes*/) { ++allocations; },
+                         [](const volatile void* /*memory*/) {}) != 0;
 
 }  // namespace
 #else
