@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "hwy/highway.h"
 #include "offpath/codec/half-inl.h"
@@ -222,7 +223,9 @@ struct QuantizeByDivision {
   template <class D>
   HWY_INLINE Codes<D> Quantize(D df, const float* from, [[maybe_unused]] size_t at) const {
     namespace hn = hwy::HWY_NAMESPACE;
-    auto q = hn::Div(hn::LoadU(df, from), hn::Set(df, scale == 0 ? 1.0F : scale));
+    // Without a scale all quotients are 0, as stochastic rounding might still round a tiny one up.
+    const float divisor = scale == 0 ? std::numeric_limits<float>::infinity() : scale;
+    auto q = hn::Div(hn::LoadU(df, from), hn::Set(df, divisor));
     if constexpr (kRounding == Rounding::kStochastic) {
       const auto below = hn::Floor(q);
       const auto up = hn::Lt(hn::LoadU(df, units + at), hn::Sub(q, below));

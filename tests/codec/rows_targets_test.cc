@@ -142,6 +142,22 @@ TEST(RowTargets, RowsLongerThanAChunkAndNoRowsAtAll) {
   });
 }
 
+TEST(RowTargets, ABlockWhoseScaleWouldBeDenormalHasZeroCodesWhateverIsDrawn) {
+  // The draw of this row and column is 0, which is below every fraction.
+  const uint64_t keys[] = {1199824};
+  ASSERT_EQ(Draw(Combine(0, keys[0]), 14) >> 40, 0U);
+  for (const float tiny : {0x1.0p-149F, -0x1.0p-149F, 0x1.0p-127F, -0x1.0p-127F}) {
+    const std::vector<float> table(16, tiny);
+    const EncodeInput in = {
+        .table = table.data(), .stride = 16, .dim = 16, .row_keys = keys, .rows = 1};
+    ForEveryTarget([&] {
+      for (const RowType type : {RowType::kI8, RowType::kI4, RowType::kI2}) {
+        CheckAgainstReference({.type = type, .rounding = Rounding::kStochastic}, in);
+      }
+    });
+  }
+}
+
 TEST(RowTargets, FirstRowWithANonFiniteElementIsReportedAndZeroed) {
   ForEveryTarget([] {
     for (const float bad :
