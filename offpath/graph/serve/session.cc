@@ -109,13 +109,13 @@ void Session::ReadRequests() {
   }
 }
 
-// Until a plan is open, silence is a short matter: bytes that arrive, and answers that are on their
-// way, are none.
+// Bytes that arrive, and answers that are on their way, are no silence.
 MessageReader::Message Session::NextRequest(MessageReader& reader) {
-  while (plans_.empty()) {
+  const bool planned = !plans_.empty();
+  while (true) {
     const uint64_t heard = channel_->stats().bytes_received;
     try {
-      return reader.Next(Deadline::After(options_.plan_timeout));
+      return reader.Next(Deadline::After(planned ? options_.idle_timeout : options_.plan_timeout));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kTimeout) throw;
     }
@@ -124,13 +124,16 @@ MessageReader::Message Session::NextRequest(MessageReader& reader) {
       if (!tasks_.empty() || working_ != 0) continue;
     }
     if (channel_->stats().bytes_received != heard) continue;
+    if (planned) {
+      // It is told by the connection's end, after which it connects again when it needs to.
+      throw Error(ErrorCode::kTimeout, "the client was silent for longer than one with a plan may");
+    }
     const Error silent(ErrorCode::kTimeout,
                        "the client opened no plan, and was silent for longer than a client "
                        "without a plan may be: connect again");
     SendError(0, silent);
     throw Error(silent);
   }
-  return reader.Next(Deadline::After(options_.idle_timeout));
 }
 
 void Session::OpenPlanOf(const MessageReader::Message& message) {

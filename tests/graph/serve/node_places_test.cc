@@ -174,6 +174,44 @@ TEST_F(NodePlacesTest, AClientWithAPlanKeepsItsPlaceThroughSilence) {
   EXPECT_EQ(node.stats().clients_total, 1U);
 }
 
+// It asks for all at once, and is then silent while it takes its answers.
+TEST_F(NodePlacesTest, AClientThatTakesItsAnswersSlowlyIsNotSilent) {
+  MemoryNodeOptions options;
+  options.idle_timeout = milliseconds(200);
+  options.channel.send_buffers = 1;
+  MemoryNode node(store_, options);
+  node.Start();
+  wire::ChannelOptions small;
+  small.max_payload = 4096;
+  NodeClient slow(node.address(), small, Soon());
+  slow.OpenPlan(Plan(), Soon());
+  constexpr uint32_t kAsked = 500;
+  for (uint32_t i = 0; i < kAsked; ++i) {
+    slow.Send(MessageType::kBatchRequest, kFirstRequestStream + i,
+              BatchRequest{kPlanStream, {i, 0}}, Soon());
+  }
+  std::this_thread::sleep_for(seconds(1));
+  ASSERT_LT(node.stats().batches, kAsked) << "nothing waits for the client";
+  for (uint32_t ended = 0; ended < kAsked;) {
+    ended += slow.Next(Soon()).type == MessageType::kBatchEnd;
+  }
+}
+
+TEST_F(NodePlacesTest, AClientWithAPlanThatIsSilentForTooLongLosesItsPlaceAndConnectsAgain) {
+  MemoryNodeOptions options;
+  options.idle_timeout = milliseconds(100);
+  MemoryNode node(store_, options);
+  node.Start();
+  BatchStream stream(node.address(), Plan(), {});
+  ExpectSameAsLocal(stream, Plan(), 0);
+  const Deadline deadline = Soon();
+  while (node.stats().clients != 0 && !deadline.expired()) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  ExpectSameAsLocal(stream, Plan(), 1);
+  EXPECT_GE(stream.stats().reconnects, 1U);
+}
+
 TEST_F(NodePlacesTest, ABatchAboveTheNodesCapIsRefusedInEveryModeAndOneBelowIsNot) {
   BatchPlan plan = Plan();
   plan.sample.fanouts = {{-1, -1}, {-1, -1}, {-1, -1}};
