@@ -31,6 +31,8 @@ bool WorthRetrying(const Error& error) noexcept {
 
 namespace {
 
+constexpr size_t kMaxPrefetch = 65536;  // more is a mistake
+
 bool Same(const codec::RowFormat& a, const codec::RowFormat& b) {
   return a.type == b.type && a.rounding == b.rounding && a.block == b.block && a.seed == b.seed;
 }
@@ -48,6 +50,15 @@ std::string Describe(const StoreInfo& info) {
   std::string digits(8, '0');
   for (size_t i = 0; i < 8; ++i) digits[7 - i] = "0123456789abcdef"[info.fingerprint >> 4 * i & 15];
   return "'" + info.description + "', fingerprint " + digits;
+}
+
+// How many the plan has, as far as the node has told: none of a split that it did not name.
+uint64_t InputNodesOf(const BatchPlan& plan, const NodeTypeInfo& type) {
+  if (!plan.nodes.empty()) return plan.nodes.size();
+  if (plan.split.empty()) return static_cast<uint64_t>(type.count);
+  const auto split = std::find_if(type.splits.begin(), type.splits.end(),
+                                  [&](const auto& named) { return named.first == plan.split; });
+  return split == type.splits.end() ? 0 : static_cast<uint64_t>(split->second);
 }
 
 Error Otherwise(const NodeClient& client, const std::string& now, const std::string& before) {
@@ -106,9 +117,10 @@ void StreamSetup::CheckFirst(const NodeClient& client, const StoreInfo& store,
                   [&](const auto& hops) { return hops.size() != fanouts[0].size(); })) {
     throw corrupt("its store has other types than the plan names");
   }
-  if (!plan.nodes.empty() && reply.seeds != plan.nodes.size()) {
+  const uint64_t seeds = InputNodesOf(plan, store.node_types[plan.seed_type]);
+  if (reply.seeds != seeds) {
     throw corrupt("with " + std::to_string(reply.seeds) + " input nodes, not the plan's " +
-                  std::to_string(plan.nodes.size()));
+                  std::to_string(seeds));
   }
   const BatchOrder order({.count = reply.seeds,
                           .batch_size = plan.batch_size,
@@ -134,8 +146,11 @@ struct BatchStream::State {
 };
 
 BatchStream::BatchStream(const std::string& address, BatchPlan plan, BatchStreamOptions options) {
-  if (options.prefetch == 0)
-    throw Error(ErrorCode::kInvalidArgument, "prefetch is 0: use 1 or more");
+  if (options.prefetch == 0 || options.prefetch > kMaxPrefetch) {
+    throw Error(ErrorCode::kInvalidArgument, std::to_string(options.prefetch) +
+                                                 " batches ahead: 1 to " +
+                                                 std::to_string(kMaxPrefetch) + " work");
+  }
   if (plan.batch_size == 0) throw Error(ErrorCode::kInvalidArgument, "batch size is 0");
   CheckSendable(plan);
   state_ = std::make_unique<State>(address, std::move(plan), options);
@@ -172,6 +187,8 @@ std::shared_ptr<Batch> BatchStream::Next() {
 std::shared_ptr<Batch> BatchStream::Next(std::chrono::nanoseconds wait) {
   return state_->setup.queue.Next(wait);
 }
+
+bool BatchStream::Ready(std::chrono::nanoseconds wait) { return state_->setup.queue.Ready(wait); }
 
 BatchStreamStats BatchStream::stats() const noexcept {
   BatchStreamStats stats;

@@ -31,7 +31,7 @@ BatchMode ParseBatchMode(std::string_view name);
 
 struct BatchStreamOptions {
   BatchMode mode = BatchMode::kNear;
-  size_t prefetch = 4;  // batches asked for ahead of the one that is being used
+  size_t prefetch = 4;  // batches asked for ahead of the one that is being used, 1 to 65536
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(30);  // for the first connection
   std::chrono::nanoseconds batch_timeout = std::chrono::seconds(60);    // the node's silence
   std::chrono::nanoseconds retry_timeout = std::chrono::seconds(60);    // without a batch
@@ -47,9 +47,9 @@ struct BatchStreamStats {
 
 class BatchStream {
  public:
-  // Connects and opens the plan. Throws kInvalidArgument for a plan that is beyond the protocol's
-  // caps, kUnavailable or kTimeout naming the address, and the node's
-  // Error for a plan that does not fit its store.
+  // Connects and opens the plan. Throws kInvalidArgument for options that are out of range and a
+  // plan that is beyond the protocol's caps, kUnavailable or kTimeout naming the address, and the
+  // node's Error for a plan that does not fit its store.
   BatchStream(const std::string& address, BatchPlan plan, BatchStreamOptions options = {});
   ~BatchStream();
   BatchStream(const BatchStream&) = delete;
@@ -65,9 +65,12 @@ class BatchStream {
   void Start(uint64_t epoch, uint64_t first, uint64_t count);
   // The next batch, or null after the last. Throws kTimeout, kUnavailable or the node's Error.
   std::shared_ptr<Batch> Next();
-  // Next(), for at most `wait`: kTimeout after it without an end to the stream, so that a caller
-  // can look for interrupts and call again.
+  // Next(), for at most `wait`: kTimeout after it without an end to the stream.
   std::shared_ptr<Batch> Next(std::chrono::nanoseconds wait);
+  // Waits for up to `wait` until Next() has something to say at once, an Error too; false where it
+  // has not. A caller that looks for interrupts in between cannot tell by Next()'s kTimeout, which
+  // may be the node's.
+  bool Ready(std::chrono::nanoseconds wait);
 
   BatchStreamStats stats() const noexcept;
 

@@ -228,18 +228,25 @@ class HopSource final : public BatchSource {
                 .drop_last = setup.plan.drop_last,
                 .seed = setup.plan.sample.seed}) {
     const size_t connections = std::min(setup.options.prefetch, kMaxConnections);
-    for (size_t i = 0; i < connections; ++i) {
-      threads_.emplace_back([this, client = std::shared_ptr<NodeClient>(
-                                       std::move(first))]() mutable { Run(std::move(client)); });
+    try {
+      for (size_t i = 0; i < connections; ++i) {
+        threads_.emplace_back([this, client = std::shared_ptr<NodeClient>(
+                                         std::move(first))]() mutable { Run(std::move(client)); });
+      }
+    } catch (...) {
+      EndThreads();
+      throw;
     }
   }
 
-  ~HopSource() override {
+  ~HopSource() override { EndThreads(); }
+
+ private:
+  void EndThreads() {
     setup_.Stop();
     for (std::thread& thread : threads_) thread.join();
   }
 
- private:
   // The trainer makes the batches here, so it needs the list of input nodes.
   std::vector<int64_t> InputNodes(NodeClient& client) const {
     if (!setup_.plan.nodes.empty() || setup_.plan.split.empty()) return setup_.plan.nodes;
@@ -249,7 +256,12 @@ class HopSource final : public BatchSource {
     ByteReader in(client.Expect(MessageType::kSplitReply, kFirstRequestStream, deadline).bytes,
                   "split");
     std::vector<int64_t> nodes = DecodeIds(in, "nodes");
+    in.ExpectEnd();
     if (nodes.size() != setup_.opened.seeds) in.Fail("nodes", "are not as many as the plan's");
+    const int64_t count = setup_.info.node_types[setup_.plan.seed_type].count;
+    for (const int64_t node : nodes) {
+      if (node < 0 || node >= count) in.Fail("nodes", "name one that the store does not have");
+    }
     return nodes;
   }
 
@@ -279,8 +291,8 @@ class HopSource final : public BatchSource {
         patience.Restart();
       } catch (const Error& error) {
         client = nullptr;
-        if (!WorthRetrying(error) || patience.over()) {
-          setup_.queue.Fail(std::current_exception());
+        if (std::exception_ptr end = patience.EndedBy(error)) {
+          setup_.queue.Fail(std::move(end));
           patience.Restart();
         }
         setup_.queue.Return(*ticket);

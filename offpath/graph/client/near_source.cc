@@ -48,11 +48,13 @@ class NearSource final : public BatchSource {
           client_ = setup_.Connect(patience.AttemptDeadline());
           ++setup_.reconnects;
         }
-        if (AskAndReceive()) patience.Restart();
+        const Progress progress = AskAndReceive();
+        if (progress == Progress::kBatch) patience.Restart();
+        if (progress == Progress::kPart) patience.Heard();
       } catch (const Error& error) {
         Disconnect();
-        if (!WorthRetrying(error) || patience.over()) {
-          setup_.queue.Fail(std::current_exception());
+        if (std::exception_ptr end = patience.EndedBy(error)) {
+          setup_.queue.Fail(std::move(end));
           patience.Restart();
         }
         setup_.queue.WaitForClose(patience.NextPause());
@@ -71,9 +73,11 @@ class NearSource final : public BatchSource {
     client_.reset();
   }
 
-  // Asks for what the window allows, then takes one message. True while all is well: nothing was
-  // asked, or something came.
-  bool AskAndReceive() {
+  enum class Progress : uint8_t { kNone, kPart, kBatch };
+
+  // Asks for what the window allows, then takes one message. kBatch also where there is nothing to
+  // ask.
+  Progress AskAndReceive() {
     while (const auto ticket = asked_.empty() ? setup_.queue.Take(kPoll) : setup_.queue.TryTake()) {
       const uint32_t stream = next_stream_++;
       if (next_stream_ == 0) next_stream_ = kFirstRequestStream;
@@ -85,7 +89,7 @@ class NearSource final : public BatchSource {
     }
     if (asked_.empty()) {
       silent_since_ = Deadline::Clock::now();
-      return true;
+      return Progress::kBatch;
     }
     MessageReader::Message message;
     try {
@@ -93,18 +97,17 @@ class NearSource final : public BatchSource {
     } catch (const Error& error) {
       const auto silence = Deadline::Clock::now() - silent_since_;
       if (error.code() != ErrorCode::kTimeout) throw;
-      if (silence < setup_.options.batch_timeout) return false;
+      if (silence < setup_.options.batch_timeout) return Progress::kNone;
       throw Error(ErrorCode::kTimeout,
                   client_->name() + " sent nothing while batch " +
                       std::to_string(asked_.begin()->second.ticket.number.batch) +
                       " was waited for");
     }
     silent_since_ = Deadline::Clock::now();
-    Receive(message);
-    return true;
+    return Receive(message);
   }
 
-  void Receive(const MessageReader::Message& message) {
+  Progress Receive(const MessageReader::Message& message) {
     const auto found = asked_.find(message.stream);
     if (found == asked_.end()) {
       throw Error(ErrorCode::kCorruptData, client_->name() + " answered stream " +
@@ -132,13 +135,14 @@ class NearSource final : public BatchSource {
         setup_.queue.Put(asked.ticket, std::move(batch));
         idle_.push_back(std::move(asked.receiver));
         asked_.erase(found);
-        break;
+        return Progress::kBatch;
       }
       default:
         throw Error(ErrorCode::kCorruptData, client_->name() + " sent message type " +
                                                  std::to_string(static_cast<int>(message.type)) +
                                                  " within a batch");
     }
+    return Progress::kPart;
   }
 
   void Begin(Asked& asked, const BatchBegin& begin) {

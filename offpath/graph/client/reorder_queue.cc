@@ -86,11 +86,18 @@ void ReorderQueue::Fail(std::exception_ptr error) {
   changed_.notify_all();
 }
 
+bool ReorderQueue::ReadyLocked() const {
+  return next_out_ == end_ || ready_.count(next_out_) != 0 || error_ != nullptr || closed_;
+}
+
+bool ReorderQueue::Ready(std::chrono::nanoseconds wait) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, wait, [this] { return ReadyLocked(); });
+}
+
 std::shared_ptr<Batch> ReorderQueue::Next(std::chrono::nanoseconds wait) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, wait, [this] {
-    return next_out_ == end_ || ready_.count(next_out_) != 0 || error_ != nullptr || closed_;
-  });
+  changed_.wait_for(lock, wait, [this] { return ReadyLocked(); });
   const auto found = ready_.find(next_out_);
   if (next_out_ != end_ && found != ready_.end()) {
     std::shared_ptr<Batch> batch = std::move(found->second);

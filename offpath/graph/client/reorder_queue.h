@@ -47,11 +47,14 @@ class ReorderQueue {
   // The consumer gets this exception where it would have waited, until the next Start().
   void Fail(std::exception_ptr error);
 
+  // Whether Next() has something to say at once, within `wait`.
+  bool Ready(std::chrono::nanoseconds wait);
   // The next batch in order, null after the last. Throws kTimeout after `wait`.
   std::shared_ptr<Batch> Next(std::chrono::nanoseconds wait);
 
  private:
   std::optional<Ticket> TakeLocked();
+  bool ReadyLocked() const;
 
   const size_t prefetch_;
   mutable std::mutex mutex_;

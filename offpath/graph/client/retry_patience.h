@@ -1,13 +1,18 @@
-// How long, and how often, a source tries again to reach a node that it has lost.
+// How long, and how often, a source tries again with a node that failed it.
 //
+// The time runs from the last sign of life before the first failure, over all failures that follow
+// until a whole batch came: a node that takes connections and begins batches, but never ends one,
+// is given up like one that is gone.
 // One thread's; times are on the steady clock.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include "offpath/base/deadline.h"
-#include "offpath/graph/client/batch_stream.h"
+#include "offpath/base/error.h"
+#include "offpath/graph/client/batch_source.h"
 
 namespace offpath::graph {
 
@@ -16,12 +21,26 @@ class RetryPatience {
   explicit RetryPatience(const BatchStreamOptions& options)
       : retry_timeout_(options.retry_timeout), silence_(options.batch_timeout) {}
 
-  // Something came, or nothing was waited for: the time starts anew.
+  // A batch came, or nothing was waited for.
   void Restart() {
+    failing_ = false;
+    corrupt_ = nullptr;
     since_ = Deadline::Clock::now();
     pause_ = kFirstPause;
   }
-  bool over() const { return Deadline::Clock::now() - since_ > retry_timeout_; }
+  // A part of a batch came.
+  void Heard() {
+    if (!failing_) since_ = Deadline::Clock::now();
+  }
+  // Notes the failure that is being handled. What to end with where it is one too many, null
+  // otherwise: what the node got wrong says more than that the last try came to nothing.
+  std::exception_ptr EndedBy(const Error& error) {
+    failing_ = true;
+    if (!WorthRetrying(error)) return std::current_exception();
+    if (error.code() == ErrorCode::kCorruptData) corrupt_ = std::current_exception();
+    if (Deadline::Clock::now() - since_ < retry_timeout_) return nullptr;
+    return corrupt_ != nullptr ? corrupt_ : std::current_exception();
+  }
   // Of one attempt to connect and open the plan: all the time that is left, since a node that
   // starts may need it, but no more than a node may be silent.
   Deadline AttemptDeadline() const {
@@ -42,6 +61,8 @@ class RetryPatience {
 
   const std::chrono::nanoseconds retry_timeout_, silence_;
   Deadline::Clock::time_point since_ = Deadline::Clock::now();
+  bool failing_ = false;
+  std::exception_ptr corrupt_;  // the last such failure since a batch came
   std::chrono::nanoseconds pause_ = kFirstPause;
 };
 

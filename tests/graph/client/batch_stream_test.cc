@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -215,6 +218,17 @@ TEST(BatchStream, ANodeWhoseAnswerToThePlanDoesNotAddUpIsRefused) {
   PlanOpened opened = TinyOpened();
   opened.batches = 4;
   expect(TinyInfo(), opened, TinyPlan(), "4 batches of 10");
+  // As many batches as its seeds make, but not of the nodes that its own store has.
+  opened = {.seeds = 9, .batches = 3, .features = {}};
+  expect(TinyInfo(), opened, TinyPlan(), "9 input nodes, not the plan's 10");
+  BatchPlan all = TinyPlan();
+  all.split.clear();
+  all.batch_size = uint64_t{1} << 40;
+  opened = {.seeds = uint64_t{1} << 40, .batches = 1, .features = {}};
+  expect(TinyInfo(), opened, all, "1099511627776 input nodes, not the plan's 10");
+  BatchPlan unnamed = TinyPlan();
+  unnamed.split = "val";
+  expect(TinyInfo(), TinyOpened(), unnamed, "10 input nodes, not the plan's 0");
   opened = TinyOpened();
   opened.features.type = codec::RowType::kI4;
   expect(TinyInfo(), opened, TinyPlan(), "features as i4");
@@ -256,6 +270,37 @@ TEST(BatchStream, HopsThatAreNotWhatWasAskedForAreCorrupt) {
   expect(TinyPlan(), many, BatchMode::kRpc, "fan-out is 2");
 }
 
+TEST(BatchStream, ASplitWithNodesThatTheStoreDoesNotHaveIsCorrupt) {
+  for (const int64_t wrong : {int64_t{10}, int64_t{-1}}) {
+    FakeNode node([wrong](FakeSession& session, size_t) {
+      session.Greet();
+      session.AnswerSplit(session.Next().stream, wrong);
+      session.Next();
+    });
+    EXPECT_ERROR(BatchStream(node.address(), TinyPlan(), Impatient(BatchMode::kRpc)),
+                 ErrorCode::kCorruptData, "one that the store does not have");
+  }
+}
+
+// It takes connections and begins the batch each time.
+TEST(BatchStream, ANodeWhoseBatchIsCorruptEachTimeIsGivenUpAndThatIsSaid) {
+  std::atomic<size_t> connections{0};
+  FakeNode node([&](FakeSession& session, size_t) {
+    ++connections;
+    session.Greet();
+    const auto message = session.Next();
+    session.Send(MessageType::kBatchBegin, message.stream, BatchBegin{{0, 0}, 4, 10, {0}, {0}});
+    session.Send(MessageType::kBatchEnd, message.stream, BatchEnd{});
+    session.Next();
+  });
+  BatchStreamOptions options = Patient(BatchMode::kNear);
+  options.retry_timeout = milliseconds(300);
+  BatchStream stream(node.address(), TinyPlan(), options);
+  stream.Start(0, 0, 3);
+  EXPECT_ERROR(stream.Next(seconds(30)), ErrorCode::kCorruptData, "ends before its structure");
+  EXPECT_GT(connections, 1U);
+}
+
 TEST(BatchStream, ABatchOfOtherSeedsThanThePlanHasIsCorrupt) {
   FakeNode node([](FakeSession& session, size_t) {
     session.Greet();
@@ -293,6 +338,84 @@ TEST(BatchStream, TheNodesTimeToSampleCountsAsSamplingAndNotAsTransfer) {
       EXPECT_EQ(batch->costs.transfer_ns, 0U);
       EXPECT_GE(batch->costs.sample_ns, kWorked);
     }
+  }
+}
+
+// A wait that ends with nothing, and the node's silence, are both kTimeout: Ready() tells which.
+TEST(BatchStream, ItIsReadyForAnErrorAndNotForAnAnswerThatMayStillCome) {
+  for (const BatchMode mode : {BatchMode::kNear, BatchMode::kRpc}) {
+    FakeNode node([](FakeSession& session, size_t) {
+      session.Greet();
+      session.Serve(1);
+      while (true) session.Next();
+    });
+    BatchStreamOptions options = Impatient(mode);
+    options.batch_timeout = milliseconds(500);
+    BatchStream stream(node.address(), TinyPlan(), options);
+    stream.Start(0, 0, 3);
+    ASSERT_TRUE(stream.Ready(seconds(30)));
+    ASSERT_NE(stream.Next(), nullptr);
+    EXPECT_FALSE(stream.Ready(milliseconds(1)));
+    ASSERT_TRUE(stream.Ready(seconds(30)));
+    EXPECT_ERROR(stream.Next(seconds(0)), ErrorCode::kTimeout, "");
+  }
+}
+
+// In a process of a user who may have `most` threads; rather more than a stream needs at the end.
+int StreamsWithFewThreads(const std::string& address) {
+  constexpr uid_t kNobody = 65534;
+  if (setgid(kNobody) != 0 || setuid(kNobody) != 0) return 2;
+  bool failed = false;
+  bool worked = false;
+  for (rlim_t most = 1; most <= 12; ++most) {
+    rlimit limit{};
+    getrlimit(RLIMIT_NPROC, &limit);
+    limit.rlim_cur = most;
+    if (setrlimit(RLIMIT_NPROC, &limit) != 0) return 3;
+    try {
+      BatchStreamOptions options = Patient(BatchMode::kRpc);
+      options.prefetch = 4;
+      const BatchStream stream(address, TinyPlan(), options);
+      worked = true;
+    } catch (const std::exception&) {
+      failed = true;
+    }
+  }
+  return failed && worked ? 0 : 1;
+}
+
+TEST(BatchStream, ThreadsThatCannotStartAreAnErrorAndNotTheProcesssEnd) {
+  if (getuid() != 0) GTEST_SKIP() << "only root can be a user who has no other processes";
+  int to_child[2];
+  ASSERT_EQ(pipe(to_child), 0);
+  // Before there are threads.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    char address[64] = {};
+    if (read(to_child[0], address, sizeof(address) - 1) <= 0) _exit(4);
+    _exit(StreamsWithFewThreads(address));
+  }
+  FakeNode node([](FakeSession& session, size_t) {
+    session.Greet();
+    session.AnswerSplit(session.Next().stream);
+    session.Next();
+  });
+  const std::string address = node.address();
+  ASSERT_EQ(write(to_child[1], address.data(), address.size()),
+            static_cast<ssize_t>(address.size()));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  close(to_child[0]);
+  close(to_child[1]);
+}
+
+TEST(BatchStream, APrefetchOutOfRangeIsRefused) {
+  for (const size_t prefetch : {size_t{0}, size_t{65537}, SIZE_MAX}) {
+    EXPECT_ERROR(BatchStream("127.0.0.1:1", TinyPlan(), {.prefetch = prefetch}),
+                 ErrorCode::kInvalidArgument, std::to_string(prefetch) + " batches ahead");
   }
 }
 

@@ -83,9 +83,11 @@ class FakeSession {
     }
   }
 
-  void AnswerSplit(uint32_t stream) {
+  // `last` in place of the split's last node.
+  void AnswerSplit(uint32_t stream, int64_t last = 9) {
     std::vector<int64_t> nodes(10);
     std::iota(nodes.begin(), nodes.end(), 0);
+    nodes.back() = last;
     ByteWriter writer;
     EncodeIds(nodes, writer);
     SendMessage(channel_, MessageType::kSplitReply, stream, writer.bytes(), Soon());
