@@ -65,16 +65,17 @@ nb::object NextLocal(LocalSource& source, double timeout) {
 nb::object NextRemote(BatchStream& stream, double timeout) {
   const Deadline deadline = Deadline::After(Seconds(timeout));
   while (true) {
-    try {
+    {
       std::shared_ptr<Batch> batch;
+      bool over = false;
       {
         const nb::gil_scoped_release released;
-        batch =
-            stream.Next(std::min<std::chrono::nanoseconds>(kSignalInterval, deadline.remaining()));
+        over = stream.Ready(
+                   std::min<std::chrono::nanoseconds>(kSignalInterval, deadline.remaining())) ||
+               deadline.expired();
+        if (over) batch = stream.Next(deadline.remaining());
       }
-      return BatchOrNone(std::move(batch));
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kTimeout || deadline.expired()) throw;
+      if (over) return BatchOrNone(std::move(batch));
     }
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }

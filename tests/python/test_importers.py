@@ -51,6 +51,7 @@ def test_shares_of_rmat_decide_the_splits(tmp_path):
         ({"train": 0.9, "val": 0.2}, "train and val"), ({"val": 2}, "train and val"),
         ({"c": "0.2"}, "'c'.*expected a number"), ({"nodes": 1.5}, "'nodes'.*whole number"), ({"seed": -1}, "'seed'"),
         ({"homophily": 1.1}, "homophily"), ({"classes": -1}, "classes"), ({"weights": True}, "weights"),
+        ({"threads": 1025}, "1025 threads: at most 1024"), ({"memory_bytes": -1}, "memory_bytes is -1"),
     ],
 )  # fmt: skip
 def test_an_option_of_rmat_that_is_out_of_range_is_named(tmp_path, options, named):

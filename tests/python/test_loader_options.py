@@ -57,7 +57,7 @@ def test_what_says_how_worker_processes_run_is_accepted(store):
     [
         ("batch_size", 0), ("batch_size", 1.5), ("batch_size", "x"), ("batch_size", 2**70), ("batch_size", None),
         ("num_workers", -1), ("num_workers", 1 << 20), ("num_workers", 0.5), ("num_workers", "2"),
-        ("prefetch", 0), ("prefetch", 2.5), ("seed", "x"), ("seed", 2**64), ("first_epoch", -1),
+        ("prefetch", 0), ("prefetch", 2.5), ("prefetch", 65537), ("num_workers", 1025), ("seed", "x"), ("seed", 2**64), ("first_epoch", -1),
         ("timeout", 0), ("timeout", float("nan")), ("timeout", "x"),
         ("feature_format", ""), ("feature_format", "i8/-1"), ("feature_format", "i8/999999999999"),
         ("feature_format", "i8~~"), ("feature_format", 8),
@@ -72,6 +72,11 @@ def test_a_number_that_is_none_or_out_of_range_is_refused_by_name(store, option,
 def test_a_timeout_that_is_none_is_refused_by_name(store, timeout):
     with pytest.raises(offpath.InvalidArgumentError, match="^timeout is"):
         NeighborLoader(store, [2], timeout=timeout)
+
+
+def test_a_timeout_of_more_than_a_float_holds_is_as_good_as_any(store):
+    for options in ({}, {"num_workers": 1}):
+        assert len(list(NeighborLoader(store, [2], "val", timeout=10**400, **options))) > 0
 
 
 def test_prefetching_without_workers_is_refused_as_torch_refuses_it(store, data):

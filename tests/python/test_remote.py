@@ -160,3 +160,16 @@ def test_ctrl_c_ends_a_wait_for_a_silent_node(node, environment):
         interrupt(WAIT, [node.url], environment, silence)
     finally:
         node.process.send_signal(signal.SIGCONT)
+
+
+def test_what_ended_the_stream_is_said_at_once_a_silence_too(node):
+    plan = sample_batches(node.url, [5, 3], "train", batch_size=16).plan
+    address = node.url.removeprefix("offpath://")
+    silence, timeout = 0.3, 60
+    source = offpath._core.RemoteSource(address, plan, "near", 4, 30.0, silence, silence)
+    node.process.send_signal(signal.SIGSTOP)
+    source.begin(0)
+    begin = time.monotonic()
+    with pytest.raises(offpath.TimeoutError):
+        source.next(timeout)
+    assert time.monotonic() - begin < timeout / 2, "it waited for its own time to pass as well"

@@ -238,8 +238,8 @@ def sample_batches(
     """
     view = open_graph(graph)
     batch_size = whole_number(batch_size, "batch_size", 1)
-    num_workers = whole_number(num_workers, "num_workers", 0)
-    prefetch = whole_number(prefetch, "prefetch", 1)
+    num_workers = whole_number(num_workers, "num_workers", 0, 1024)
+    prefetch = whole_number(prefetch, "prefetch", 1, 65536)
     first_epoch = whole_number(first_epoch, "first_epoch", 0)
     seed = whole_number(seed, "seed", -(2**63), 2**64 - 1)
     if not isinstance(timeout, (int, float)) or not timeout > 0:
@@ -271,7 +271,7 @@ def sample_batches(
         num_workers=num_workers,
         prefetch=prefetch,
         mode=mode,
-        timeout=timeout,
+        timeout=min(timeout, 1e9),  # an int may be more than a float holds
         convert=_converter(tensors),
         first_epoch=first_epoch,
     )

@@ -6,6 +6,7 @@ import os
 from typing import Any, Callable, Optional, Union
 
 from .. import _core
+from ._plan import whole_number
 from .store import Store
 
 __all__ = ["import_graph"]
@@ -45,7 +46,7 @@ def import_graph(
       classes' features from 0, in standard deviations of the noise
     * `train`, `val` (0.10, 0.05): shares of the nodes in these splits, with a sum of at most 1; the
       rest is "test"
-    * `threads` (0: one a core): the store is the same for any number
+    * `threads` (0: one a core; at most 1024): the store is the same for any number
 
     "wordnet", or a folder with its files: `dim` (default 128; 0: none), `homogeneous` (False: one
     edge type a relation), `seed` of the splits (42).
@@ -73,7 +74,7 @@ def import_graph(
         os.fspath(source),
         os.fspath(store),
         replace,
-        memory_bytes,
+        whole_number(memory_bytes, "memory_bytes", 0, 2**64 - 1),
         drop_duplicates,
         drop_self_loops,
         progress,

@@ -250,7 +250,7 @@ def _graph_of(data: Any) -> GraphView:
 
 def _seconds(timeout: Any) -> float:
     """torch's timeout, where 0 is none."""
-    if not isinstance(timeout, (int, float)) or not math.isfinite(timeout) or timeout < 0:
+    if not isinstance(timeout, (int, float)) or not 0 <= timeout < math.inf:
         raise InvalidArgumentError(f"timeout is {timeout!r}: expected seconds, 0 or more")
     return timeout or 600.0
 
