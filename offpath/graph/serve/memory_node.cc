@@ -8,8 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "offpath/base/crc32c.h"
-#include "offpath/base/mapped_file.h"
 #include "offpath/graph/protocol/message_stream.h"
 #include "offpath/graph/serve/session.h"
 
@@ -23,8 +21,7 @@ constexpr size_t kMaxRefused = 64;
 
 StoreInfo InfoOf(const Store& store) {
   StoreInfo info;
-  const MappedFile manifest(store.folder() + "/store.json", AccessPattern::kSequential);
-  info.fingerprint = Crc32c(manifest.bytes());
+  info.fingerprint = store.fingerprint();
   info.description = store.description();
   for (const NodeType& type : store.node_types()) {
     NodeTypeInfo node;

@@ -5,6 +5,7 @@
 
 #include "offpath/base/error.h"
 #include "offpath/base/mapped_file.h"
+#include "offpath/graph/store/held_folder.h"
 #include "offpath/graph/store/manifest.h"
 #include "offpath/graph/store/stored_array.h"
 
@@ -111,6 +112,10 @@ Store::Store(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Store::~Store() = default;
 
 std::shared_ptr<const Store> Store::Open(const std::string& folder) {
+  return ReadOneFolder(folder, [&folder] { return OpenOnce(folder); });
+}
+
+std::shared_ptr<const Store> Store::OpenOnce(const std::string& folder) {
   const Manifest manifest = ReadManifest(folder);
   auto state = std::make_unique<State>();
   state->folder = folder;

@@ -69,7 +69,8 @@ struct EdgeType {
 
 class Store {
  public:
-  // Throws kNotFound, kCorruptData or kUnsupported naming the file and field.
+  // Throws kNotFound, kCorruptData or kUnsupported naming the file and field. Where another store
+  // is put into the folder's place meanwhile, it is the one or the other.
   static std::shared_ptr<const Store> Open(const std::string& folder);
   ~Store();
 
@@ -95,6 +96,7 @@ class Store {
  private:
   struct State;
   explicit Store(std::unique_ptr<State> state);
+  static std::shared_ptr<const Store> OpenOnce(const std::string& folder);
   std::unique_ptr<State> state_;
 };
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "offpath/base/error.h"
+#include "offpath/graph/store/held_folder.h"
 #include "offpath/graph/store/manifest.h"
 #include "offpath/graph/store/utf8.h"
 #include "offpath/graph/store/verify_edges.h"
@@ -82,9 +83,7 @@ void VerifyNodeType(const ManifestNodeType& type, VerifyScan& scan) {
   }
 }
 
-}  // namespace
-
-VerifyReport VerifyStore(const std::string& folder, const Progress& progress) {
+VerifyReport VerifyOnce(const std::string& folder, const Progress& progress) {
   Manifest manifest;
   try {
     manifest = ReadManifest(folder);
@@ -103,6 +102,19 @@ VerifyReport VerifyStore(const std::string& folder, const Progress& progress) {
   for (const ManifestNodeType& type : manifest.node_types) VerifyNodeType(type, scan);
   for (const ManifestEdgeType& type : manifest.edge_types) {
     VerifyEdgeType(type, manifest.node_types[type.src_type].count, scan);
+  }
+  return report;
+}
+
+}  // namespace
+
+VerifyReport VerifyStore(const std::string& folder, const Progress& progress) {
+  const HeldFolder held(folder);
+  VerifyReport report = VerifyOnce(folder, progress);
+  // With what is true of half of each.
+  if (!held.StillThere()) {
+    throw Error(ErrorCode::kUnavailable,
+                folder + " was replaced while it was verified: verify it again");
   }
   return report;
 }

@@ -32,8 +32,9 @@ struct VerifyReport {
   bool ok() const noexcept { return problems.empty(); }
 };
 
-// Throws kNotFound where there is no store, and kResourceExhausted; what is wrong with the store is
-// in the report, in the manifest's order. Progress is in bytes.
+// Throws kNotFound where there is no store, kUnavailable where another was put into its place
+// meanwhile, and kResourceExhausted; what is wrong with the store is in the report, in the
+// manifest's order. Progress is in bytes.
 VerifyReport VerifyStore(const std::string& folder, const Progress& progress = {});
 
 }  // namespace offpath::graph
