@@ -5,6 +5,7 @@ Usage: offpath_worker.py STORE SEEDS_FOLDER {sample,gather} THREADS
 
 import json
 import os
+import pathlib
 import sys
 import time
 
@@ -12,16 +13,9 @@ import numpy as np
 import torch
 
 from offpath.graph import Store, sample_batches
+from offpath.quickstart.graph_job import read_through
 
 FANOUTS, BATCH = [15, 10, 5], 1024
-
-
-def read_through(path: str) -> None:
-    """Brings the store into the page cache: a peer has its graph in memory, and a cold disk is not what is timed."""
-    for name in sorted(os.listdir(path)):
-        with open(os.path.join(path, name), "rb", buffering=0) as file:
-            while file.read(8 << 20):
-                pass
 
 
 def check(store, seeds, batch, gather) -> None:
@@ -51,7 +45,8 @@ def main() -> None:
     path, folder, mode, threads = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
     torch.set_num_threads(threads)
     gather = mode == "gather"
-    read_through(path)
+    # A peer has its graph in memory, and a cold disk is not what is timed.
+    read_through(pathlib.Path(path))
     store = Store.open(path)
     streams = {}
     for name in ("seeds", "seeds_nz"):

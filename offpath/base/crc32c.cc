@@ -3,6 +3,7 @@
 #include <isa-l/crc.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace offpath {
 namespace {
@@ -46,6 +47,13 @@ uint32_t Crc32cCombine(uint32_t crc_a, uint32_t crc_b, uint64_t bytes_b) noexcep
     power = MultiplyModulo(power, power);
   }
   return MultiplyModulo(shift, crc_a) ^ crc_b;
+}
+
+std::string Crc32cText(uint32_t checksum) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text(8, '0');
+  for (size_t i = 0; i < 8; ++i) text[7 - i] = kDigits[(checksum >> (4 * i)) & 15];
+  return text;
 }
 
 }  // namespace offpath

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace offpath {
 
@@ -12,5 +13,8 @@ uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t previous = 0) noexcep
 
 // The checksum of A followed by B from crc(A), crc(B) and B's length, without reading either again.
 uint32_t Crc32cCombine(uint32_t crc_a, uint32_t crc_b, uint64_t bytes_b) noexcept;
+
+// 8 hexadecimal digits in lower case.
+std::string Crc32cText(uint32_t checksum);
 
 }  // namespace offpath

@@ -25,7 +25,6 @@ constexpr uint64_t kMostClasses = 65536;
 constexpr uint64_t kMostFeatures = uint64_t{1} << 20;
 constexpr double kMostSeparation = 1e6;
 constexpr uint64_t kMostMemoryMib = uint64_t{1} << 24;
-constexpr uint64_t kMostThreads = 1024;
 // Of shares that make up a whole: 0.57 + 0.19 + 0.24 is a little above 1 in binary.
 constexpr double kMostOfAWhole = 1 + 1e-9;
 
@@ -214,7 +213,7 @@ void AddOptionsOfRmat(CLI::App& command, graph::ImportOptions& import, FormatOpt
   number("--val", rmat.val, "Share in the split val; the rest is test (rmat)", 1);
   only.Add(command.add_option("--threads", import.threads, "That generate; 0: one a core (rmat)")
                ->capture_default_str()
-               ->check(WholeNumber(0, kMostThreads)),
+               ->check(WholeNumber(0, graph::kMaxImportThreads)),
            {SourceFormat::kRmat});
 }
 

@@ -43,6 +43,8 @@ struct RowFormat {
   Rounding rounding = Rounding::kNearestEven;
   uint32_t block = 0;  // columns a scale; 0: the whole row. A multiple of 16 otherwise.
   uint64_t seed = 0;   // of stochastic rounding
+
+  friend bool operator==(const RowFormat&, const RowFormat&) = default;
 };
 
 std::string_view RowTypeName(RowType type) noexcept;  // "f32", "f16", "bf16", "i8", "i4", "i2"

@@ -42,41 +42,28 @@ nb::object BatchOrNone(std::shared_ptr<Batch> batch) {
   return nb::cast(BatchHandle{std::move(batch)});
 }
 
-// Both wait with the GIL released, in slices, so that Ctrl-C and other threads get their turn.
-nb::object NextLocal(LocalSource& source, double timeout) {
-  const Deadline deadline = Deadline::After(Seconds(timeout));
-  while (true) {
-    {
-      std::shared_ptr<Batch> batch;
-      bool over = false;
-      {
-        const nb::gil_scoped_release released;
-        over = source.Ready(
-                   std::min<std::chrono::nanoseconds>(kSignalInterval, deadline.remaining())) ||
-               deadline.expired();
-        if (over) batch = source.Next(deadline);
-      }
-      if (over) return BatchOrNone(std::move(batch));
-    }
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  }
+std::shared_ptr<Batch> NextOf(LocalSource& source, Deadline deadline) {
+  return source.Next(deadline);
+}
+std::shared_ptr<Batch> NextOf(BatchStream& stream, Deadline deadline) {
+  return stream.Next(deadline.remaining());
 }
 
-nb::object NextRemote(BatchStream& stream, double timeout) {
+// Waits with the GIL released, in slices, so that Ctrl-C and other threads get their turn.
+template <class Source>
+nb::object Next(Source& source, double timeout) {
   const Deadline deadline = Deadline::After(Seconds(timeout));
   while (true) {
+    std::shared_ptr<Batch> batch;
+    bool over = false;
     {
-      std::shared_ptr<Batch> batch;
-      bool over = false;
-      {
-        const nb::gil_scoped_release released;
-        over = stream.Ready(
-                   std::min<std::chrono::nanoseconds>(kSignalInterval, deadline.remaining())) ||
-               deadline.expired();
-        if (over) batch = stream.Next(deadline.remaining());
-      }
-      if (over) return BatchOrNone(std::move(batch));
+      const nb::gil_scoped_release released;
+      over = source.Ready(
+                 std::min<std::chrono::nanoseconds>(kSignalInterval, deadline.remaining())) ||
+             deadline.expired();
+      if (over) batch = NextOf(source, deadline);
     }
+    if (over) return BatchOrNone(std::move(batch));
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
 }
@@ -112,7 +99,7 @@ void BindLocal(nb::module_& m) {
           nb::arg("epoch"), nb::arg("first") = 0, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "next",
-          [](LocalHolder& self, double timeout) { return NextLocal(*self.source, timeout); },
+          [](LocalHolder& self, double timeout) { return Next(*self.source, timeout); },
           nb::arg("timeout") = 600.0, "The next Batch in order; None at the epoch's end.");
 }
 
@@ -177,7 +164,7 @@ void BindRemote(nb::module_& m) {
           nb::arg("epoch"), nb::arg("first") = 0, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "next",
-          [](StreamHolder& self, double timeout) { return NextRemote(self.Checked(), timeout); },
+          [](StreamHolder& self, double timeout) { return Next(self.Checked(), timeout); },
           nb::arg("timeout") = 600.0, "The next Batch in order; None at the epoch's end.")
       .def("stats", [](const StreamHolder& self) {
         const graph::BatchStreamStats stats = self.stream->stats();

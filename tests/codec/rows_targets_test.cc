@@ -9,7 +9,7 @@
 #include "offpath/codec/memory_traits.h"
 #include "offpath/codec/rows.h"
 #include "tests/codec/reference.h"
-#include "tests/codec/simd_targets.h"
+#include "tests/base/simd_targets.h"
 
 namespace offpath::codec {
 namespace {

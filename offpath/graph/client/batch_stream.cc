@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "offpath/base/crc32c.h"
 #include "offpath/graph/client/batch_source.h"
 #include "offpath/graph/client/node_client.h"
 #include "offpath/graph/client/reorder_queue.h"
@@ -33,10 +34,6 @@ namespace {
 
 constexpr size_t kMaxPrefetch = 65536;  // more is a mistake
 
-bool Same(const codec::RowFormat& a, const codec::RowFormat& b) {
-  return a.type == b.type && a.rounding == b.rounding && a.block == b.block && a.seed == b.seed;
-}
-
 std::string Describe(const codec::RowFormat& format) {
   std::string text(codec::RowTypeName(format.type));
   text += format.block == 0 ? ", a scale a row"
@@ -47,9 +44,7 @@ std::string Describe(const codec::RowFormat& format) {
 }
 
 std::string Describe(const StoreInfo& info) {
-  std::string digits(8, '0');
-  for (size_t i = 0; i < 8; ++i) digits[7 - i] = "0123456789abcdef"[info.fingerprint >> 4 * i & 15];
-  return "'" + info.description + "', fingerprint " + digits;
+  return "'" + info.description + "', fingerprint " + Crc32cText(info.fingerprint);
 }
 
 // How many the plan has, as far as the node has told: none of a split that it did not name.
@@ -98,7 +93,7 @@ std::unique_ptr<NodeClient> StreamSetup::Connect(Deadline deadline) {
             std::to_string(reply.batches) + " batches",
         "before, with " + std::to_string(opened.seeds) + " in " + std::to_string(opened.batches));
   }
-  if (!Same(reply.features, opened.features)) {
+  if (reply.features != opened.features) {
     throw Otherwise(*client, "sends features as " + Describe(reply.features) + " now",
                     "before, as " + Describe(opened.features));
   }
@@ -131,7 +126,7 @@ void StreamSetup::CheckFirst(const NodeClient& client, const StoreInfo& store,
     throw corrupt("with " + std::to_string(reply.batches) + " batches of " +
                   std::to_string(reply.seeds) + " input nodes");
   }
-  if (!plan.node_format && !Same(reply.features, plan.features)) {
+  if (!plan.node_format && reply.features != plan.features) {
     throw corrupt("sends features as " + Describe(reply.features) + ", not as " +
                   Describe(plan.features));
   }

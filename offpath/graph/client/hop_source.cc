@@ -291,10 +291,7 @@ class HopSource final : public BatchSource {
         patience.Restart();
       } catch (const Error& error) {
         client = nullptr;
-        if (std::exception_ptr end = patience.EndedBy(error)) {
-          setup_.queue.Fail(std::move(end));
-          patience.Restart();
-        }
+        patience.NoteFailure(error, setup_.queue);
         setup_.queue.Return(*ticket);
         setup_.queue.WaitForClose(patience.NextPause());
       } catch (...) {

@@ -53,10 +53,7 @@ class NearSource final : public BatchSource {
         if (progress == Progress::kPart) patience.Heard();
       } catch (const Error& error) {
         Disconnect();
-        if (std::exception_ptr end = patience.EndedBy(error)) {
-          setup_.queue.Fail(std::move(end));
-          patience.Restart();
-        }
+        patience.NoteFailure(error, setup_.queue);
         setup_.queue.WaitForClose(patience.NextPause());
       } catch (...) {
         Disconnect();

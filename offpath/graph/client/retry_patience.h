@@ -32,14 +32,16 @@ class RetryPatience {
   void Heard() {
     if (!failing_) since_ = Deadline::Clock::now();
   }
-  // Notes the failure that is being handled. What to end with where it is one too many, null
-  // otherwise: what the node got wrong says more than that the last try came to nothing.
-  std::exception_ptr EndedBy(const Error& error) {
+  // Notes the failure that is being handled, and fails the queue where it is one too many: with
+  // what the node got wrong, which says more than that the last try came to nothing.
+  void NoteFailure(const Error& error, ReorderQueue& queue) {
     failing_ = true;
-    if (!WorthRetrying(error)) return std::current_exception();
     if (error.code() == ErrorCode::kCorruptData) corrupt_ = std::current_exception();
-    if (Deadline::Clock::now() - since_ < retry_timeout_) return nullptr;
-    return corrupt_ != nullptr ? corrupt_ : std::current_exception();
+    const bool over = Deadline::Clock::now() - since_ >= retry_timeout_;
+    if (WorthRetrying(error) && !over) return;
+    queue.Fail(over && corrupt_ != nullptr && WorthRetrying(error) ? corrupt_
+                                                                   : std::current_exception());
+    Restart();
   }
   // Of one attempt to connect and open the plan: all the time that is left, since a node that
   // starts may need it, but no more than a node may be silent.

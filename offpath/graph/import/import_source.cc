@@ -18,13 +18,11 @@ namespace {
 // Of the arrays of a .npz, which are inflated into memory.
 constexpr uint64_t kMostArchiveBytes = uint64_t{1} << 40;
 
-constexpr size_t kMaxThreads = 1024;  // more is a mistake
-
 size_t ThreadsOf(const ImportOptions& options) {
-  if (options.threads > kMaxThreads) {
+  if (options.threads > kMaxImportThreads) {
     throw Error(ErrorCode::kInvalidArgument, std::to_string(options.threads) +
                                                  " threads: at most " +
-                                                 std::to_string(kMaxThreads) + " work");
+                                                 std::to_string(kMaxImportThreads) + " work");
   }
   if (options.threads != 0) return options.threads;
   return std::max<size_t>(1, std::thread::hardware_concurrency());

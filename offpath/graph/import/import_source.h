@@ -12,6 +12,8 @@
 
 namespace offpath::graph {
 
+inline constexpr size_t kMaxImportThreads = 1024;  // more is a mistake
+
 // Every option of every format; a format reads its own and leaves the others alone. Callers that
 // take options from people refuse those that mean nothing to the format that was found.
 struct ImportOptions {
@@ -19,7 +21,7 @@ struct ImportOptions {
   bool drop_duplicates = false;  // keeps the first of parallel edges
   bool drop_self_loops = false;
 
-  // rmat; `threads` that generate, at most 1024; 0: one a core. The bytes do not depend on it.
+  // rmat; `threads` that generate, at most kMaxImportThreads; 0: one a core. The bytes do not depend on it.
   RmatOptions rmat;
   size_t threads = 0;
 

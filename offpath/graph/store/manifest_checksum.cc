@@ -17,13 +17,6 @@ uint32_t ManifestContentChecksum(json manifest) {
   return Crc32c(std::as_bytes(std::span(text)));
 }
 
-std::string ChecksumText(uint32_t checksum) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text(8, '0');
-  for (size_t i = 0; i < 8; ++i) text[7 - i] = kDigits[(checksum >> (4 * i)) & 15];
-  return text;
-}
-
 uint32_t ParseChecksum(const std::string& text, std::string_view where) {
   uint32_t value = 0;
   const char* end = text.data() + text.size();

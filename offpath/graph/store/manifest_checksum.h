@@ -1,4 +1,4 @@
-// The checksum that a manifest holds over its own content, and checksums as text.
+// The checksum that a manifest holds over its own content, and checksums read from text.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,7 @@ namespace offpath::graph {
 // Over the content, not the layout, and not over the field that holds it.
 uint32_t ManifestContentChecksum(nlohmann::json manifest);
 
-// 8 hexadecimal digits in lower case.
-std::string ChecksumText(uint32_t checksum);
-// Throws kCorruptData naming `where` the text stands.
+// Of Crc32cText(). Throws kCorruptData naming `where` the text stands.
 uint32_t ParseChecksum(const std::string& text, std::string_view where);
 
 }  // namespace offpath::graph

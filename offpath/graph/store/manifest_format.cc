@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "offpath/base/crc32c.h"
 #include "offpath/graph/store/manifest.h"
 #include "offpath/graph/store/manifest_checksum.h"
 
@@ -14,7 +15,7 @@ ordered_json FileJson(const ManifestFile& file) {
           {"dtype", NpyTypeName(file.type)},
           {"shape", file.shape},
           {"bytes", file.bytes},
-          {"crc32c", ChecksumText(file.crc32c)}};
+          {"crc32c", Crc32cText(file.crc32c)}};
 }
 
 void PutOptional(ordered_json& object, const char* field, const std::optional<ManifestFile>& file) {
@@ -63,7 +64,7 @@ std::string FormatManifest(const Manifest& manifest) {
   const auto dump = [&] {
     return root.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   };
-  root["crc32c"] = ChecksumText(ManifestContentChecksum(json::parse(dump())));
+  root["crc32c"] = Crc32cText(ManifestContentChecksum(json::parse(dump())));
   return dump();
 }
 

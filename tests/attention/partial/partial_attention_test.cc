@@ -8,31 +8,16 @@
 #include <random>
 #include <vector>
 
-#include "hwy/targets.h"
 #include "offpath/attention/kv/head_block.h"
 #include "offpath/base/buffer.h"
 #include "tests/attention/partial/reference.h"
+#include "tests/base/simd_targets.h"
 
 namespace offpath::attention {
 namespace {
 
 constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kI8};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-template <class Check>
-void ForEveryTarget(const Check& check) {
-  int64_t rest = hwy::SupportedTargets();
-  while (rest != 0) {
-    const int64_t target = rest & -rest;
-    rest &= rest - 1;
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    SCOPED_TRACE(hwy::TargetName(target));
-    check();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
 
 // Blocks of random tokens; slots beyond those written hold the bits of NaN.
 struct Case {

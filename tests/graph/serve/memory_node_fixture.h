@@ -87,6 +87,14 @@ class MemoryNodeTest : public testing::Test {
     EXPECT_EQ(stream.Next(), nullptr);
   }
 
+  // Or until a deadline: what follows then tells.
+  static void WaitForNoClients(const MemoryNode& node) {
+    const Deadline deadline = Deadline::After(std::chrono::seconds(30));
+    while (node.stats().clients != 0 && !deadline.expired()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
   TempFolder folder_;
   std::shared_ptr<const Store> store_;
 };

@@ -155,10 +155,7 @@ TEST_F(NodePlacesTest, AClientThatOpensNoPlanLosesItsPlaceAndIsToldSo) {
   NodeClient idle(node.address(), {}, Soon());
   EXPECT_ERROR(idle.Next(Soon()), ErrorCode::kTimeout, "opened no plan");
   EXPECT_ERROR(idle.Next(Soon()), ErrorCode::kUnavailable, "closed by");
-  const Deadline deadline = Soon();
-  while (node.stats().clients != 0 && !deadline.expired()) {
-    std::this_thread::sleep_for(milliseconds(5));
-  }
+  WaitForNoClients(node);
   BatchStream other(node.address(), Plan(), Impatient());
   ExpectSameAsLocal(other, Plan(), 0);
 }
@@ -204,10 +201,7 @@ TEST_F(NodePlacesTest, AClientWithAPlanThatIsSilentForTooLongLosesItsPlaceAndCon
   node.Start();
   BatchStream stream(node.address(), Plan(), {});
   ExpectSameAsLocal(stream, Plan(), 0);
-  const Deadline deadline = Soon();
-  while (node.stats().clients != 0 && !deadline.expired()) {
-    std::this_thread::sleep_for(milliseconds(5));
-  }
+  WaitForNoClients(node);
   ExpectSameAsLocal(stream, Plan(), 1);
   EXPECT_GE(stream.stats().reconnects, 1U);
 }

@@ -7,7 +7,7 @@
 
 #include "hwy/targets.h"
 
-namespace offpath::codec {
+namespace offpath {
 
 template <class Check>
 void ForEveryTarget(const Check& check) {
@@ -25,4 +25,4 @@ void ForEveryTarget(const Check& check) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-}  // namespace offpath::codec
+}  // namespace offpath
