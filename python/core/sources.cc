@@ -58,9 +58,9 @@ nb::object Next(Source& source, double timeout) {
     bool over = false;
     {
       const nb::gil_scoped_release released;
-      over = source.Ready(
-                 std::min<std::chrono::nanoseconds>(kSignalInterval, deadline.remaining())) ||
-             deadline.expired();
+      over =
+          source.Ready(std::min<std::chrono::nanoseconds>(kSignalInterval, deadline.remaining())) ||
+          deadline.expired();
       if (over) batch = NextOf(source, deadline);
     }
     if (over) return BatchOrNone(std::move(batch));
@@ -98,8 +98,7 @@ void BindLocal(nb::module_& m) {
           },
           nb::arg("epoch"), nb::arg("first") = 0, nb::call_guard<nb::gil_scoped_release>())
       .def(
-          "next",
-          [](LocalHolder& self, double timeout) { return Next(*self.source, timeout); },
+          "next", [](LocalHolder& self, double timeout) { return Next(*self.source, timeout); },
           nb::arg("timeout") = 600.0, "The next Batch in order; None at the epoch's end.");
 }
 
@@ -163,8 +162,7 @@ void BindRemote(nb::module_& m) {
           },
           nb::arg("epoch"), nb::arg("first") = 0, nb::call_guard<nb::gil_scoped_release>())
       .def(
-          "next",
-          [](StreamHolder& self, double timeout) { return Next(self.Checked(), timeout); },
+          "next", [](StreamHolder& self, double timeout) { return Next(self.Checked(), timeout); },
           nb::arg("timeout") = 600.0, "The next Batch in order; None at the epoch's end.")
       .def("stats", [](const StreamHolder& self) {
         const graph::BatchStreamStats stats = self.stream->stats();

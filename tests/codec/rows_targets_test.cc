@@ -8,8 +8,8 @@
 #include "offpath/codec/gather.h"
 #include "offpath/codec/memory_traits.h"
 #include "offpath/codec/rows.h"
-#include "tests/codec/reference.h"
 #include "tests/base/simd_targets.h"
+#include "tests/codec/reference.h"
 
 namespace offpath::codec {
 namespace {

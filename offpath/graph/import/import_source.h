@@ -21,7 +21,8 @@ struct ImportOptions {
   bool drop_duplicates = false;  // keeps the first of parallel edges
   bool drop_self_loops = false;
 
-  // rmat; `threads` that generate, at most kMaxImportThreads; 0: one a core. The bytes do not depend on it.
+  // rmat; `threads` that generate, at most kMaxImportThreads; 0: one a core. The bytes do not
+  // depend on it.
   RmatOptions rmat;
   size_t threads = 0;
 
