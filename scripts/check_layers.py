@@ -25,6 +25,9 @@ ROOMS: dict[str, list[str]] = {
     "graph/client": [*SHARED, "graph/store", "graph/sample", "graph/protocol"],
     "attention/kv": SHARED,
     "attention/partial": [*SHARED, "attention/kv"],
+    "attention/select": [*SHARED, "attention/kv"],
+    "attention/predict": SHARED,
+    "attention/decode": [*SHARED, "attention/kv", "attention/partial", "attention/select", "attention/predict"],
     "cli": [*SHARED, "graph"],
 }
 # Frameworks stay above: kernels take pointers, sizes and strides.

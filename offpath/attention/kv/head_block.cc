@@ -136,22 +136,25 @@ size_t WriteTokens(const KvShape& shape, std::byte* block, size_t first,
   return kAllWritten;
 }
 
-void ReadToken(const KvShape& shape, const std::byte* block, size_t slot, float* key,
-               float* value) noexcept {
+void ReadKey(const KvShape& shape, const std::byte* block, size_t slot, float* key) noexcept {
   const HeadBlockLayout layout = LayOutHeadBlock(shape);
   EncodedRows encoded(shape);
-  const auto decode = [&](float* out) {
-    DecodeRows(encoded.format, encoded.bytes, 1, shape.head_dim, out, shape.head_dim);
-  };
   std::memcpy(encoded.row(0), block + layout.key_scales + slot * sizeof(float),
               encoded.scale_bytes);
   Gather(shape, block + layout.keys, slot, encoded.elements(0));
-  decode(key);
+  DecodeRows(encoded.format, encoded.bytes, 1, shape.head_dim, key, shape.head_dim);
+}
+
+void ReadToken(const KvShape& shape, const std::byte* block, size_t slot, float* key,
+               float* value) noexcept {
+  ReadKey(shape, block, slot, key);
+  const HeadBlockLayout layout = LayOutHeadBlock(shape);
+  EncodedRows encoded(shape);
   std::memcpy(encoded.row(0), block + layout.value_scales + slot * sizeof(float),
               encoded.scale_bytes);
   std::memcpy(encoded.elements(0), block + layout.values + slot * encoded.element_bytes,
               encoded.element_bytes);
-  decode(value);
+  DecodeRows(encoded.format, encoded.bytes, 1, shape.head_dim, value, shape.head_dim);
 }
 
 }  // namespace offpath::attention

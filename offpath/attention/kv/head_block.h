@@ -32,4 +32,7 @@ size_t WriteTokens(const KvShape& shape, std::byte* block, size_t first,
 void ReadToken(const KvShape& shape, const std::byte* block, size_t slot, float* key,
                float* value) noexcept;
 
+// The key alone.
+void ReadKey(const KvShape& shape, const std::byte* block, size_t slot, float* key) noexcept;
+
 }  // namespace offpath::attention

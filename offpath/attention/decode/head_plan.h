@@ -1,0 +1,71 @@
+// What one KV head does in a step, and what it carries from a step to the next.
+//
+// Not thread-safe: one worker at a time holds a head.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "offpath/attention/decode/policy.h"
+#include "offpath/attention/predict/ema.h"
+#include "offpath/attention/select/selection_index.h"
+#include "offpath/attention/select/selector.h"
+#include "offpath/attention/select/top_blocks.h"
+
+namespace offpath::attention {
+
+// From step to step of a sequence, for each layer and KV head.
+struct HeadMemory {
+  EmaState ema;
+  std::vector<uint32_t> selection;  // of the last sparse step, ascending
+};
+
+// Within a step. The vectors are kept, so that steady state allocates nothing.
+struct HeadPlan {
+  std::vector<float> queries;       // [rows, features]
+  std::vector<float> products;      // [rows, product_stride]
+  std::vector<float> scores;        // [whole blocks]
+  std::vector<uint32_t> selected;   // A, ascending
+  std::vector<uint32_t> predicted;  // P, ascending
+  std::vector<uint32_t> attended;   // in the attention phase: A, A \ P or the last selection
+  TopBlocks top;
+  size_t product_stride = 0;
+  size_t landmarks = 0;
+  size_t first_segment = 0;  // of the step's
+  size_t segments = 0;
+  size_t first_speculation = 0;  // of the step's
+  size_t covered = 0;            // P and A
+};
+
+// The blocks that are always kept, lowered so that at least half of the budget is chosen by score:
+// of a budget of n blocks the window takes at most n / 2, sinks and priorities at most n / 4 each,
+// and the last block always stays.
+AlwaysKept KeptWithin(const AlwaysKept& published, size_t budget) noexcept;
+
+// Both are ascending: out becomes a \ b. Returns how many blocks are in both.
+size_t Difference(std::span<const uint32_t> a, std::span<const uint32_t> b,
+                  std::vector<uint32_t>& out);
+
+// What a head of a sequence has before a step.
+struct StepInput {
+  const Selector& selector;
+  const SelectionIndex& index;
+  size_t layer = 0;
+  size_t kv_head = 0;
+  size_t blocks = 0;  // of the sequence
+  size_t budget = 0;  // blocks
+};
+
+// Makes the feature queries and room for their products.
+void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan);
+
+// P: `count` blocks, from what the head remembers.
+void Predict(const StepInput& in, const PolicyOptions& policy, size_t count,
+             const HeadMemory& memory, HeadPlan& plan);
+
+// A: turns the products into scores and chooses.
+void ChooseBlocks(const StepInput& in, const GroupQuery& query, HeadPlan& plan);
+
+}  // namespace offpath::attention

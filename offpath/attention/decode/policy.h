@@ -1,0 +1,55 @@
+// How a decode step decides which blocks it attends to.
+//
+// Thread-safe: plain values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "offpath/attention/predict/ema.h"
+
+namespace offpath::attention {
+
+enum class Policy : uint8_t {
+  kDense,   // every block
+  kSerial,  // select, then attend
+  kReuse,   // attend to the last step's selection; this step's is for the next
+  kPrr,     // attend to predicted blocks while selecting, then to those that were missed
+};
+
+// What becomes of blocks that prr attended to and the selection does not hold.
+enum class Extras : uint8_t {
+  kDrop,  // they are left out of the result, which equals serial's to rounding
+  kKeep,  // the result is attention to the union
+};
+
+std::string_view PolicyName(Policy policy) noexcept;  // "dense", "serial", "reuse", "prr"
+// Throws kInvalidArgument listing the names.
+Policy ParsePolicy(std::string_view name);
+std::string_view ExtrasName(Extras extras) noexcept;  // "drop", "keep"
+Extras ParseExtras(std::string_view name);
+
+enum class Predictor : uint8_t {
+  kPrevious,  // the last selection
+  kEma,       // the highest predicted scores (predict/ema.h)
+};
+std::string_view PredictorName(Predictor predictor) noexcept;  // "previous", "ema"
+Predictor ParsePredictor(std::string_view name);
+
+struct PolicyOptions {
+  Policy policy = Policy::kDense;
+  Extras extras = Extras::kDrop;
+  std::string selector = "quest";
+  // Tokens a KV head attends to in a step, sinks and window counted; rounded down to whole blocks.
+  // At least a block; more than the context is dense.
+  size_t budget_tokens = 512;
+  // Blocks a KV head speculates on while selecting, with prr. 0 is right where no part of the
+  // machine is idle meanwhile: with the KV cache in memory and all cores selecting.
+  size_t speculated_blocks = 0;
+  Predictor predictor = Predictor::kEma;
+  EmaParameters ema = {};
+};
+
+}  // namespace offpath::attention

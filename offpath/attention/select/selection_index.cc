@@ -1,0 +1,77 @@
+#include "offpath/attention/select/selection_index.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "offpath/attention/kv/head_block.h"
+#include "offpath/base/error.h"
+
+namespace offpath::attention {
+
+SelectionIndex::SelectionIndex(std::shared_ptr<const Selector> selector,
+                               const KvCacheOptions& cache)
+    : selector_(std::move(selector)),
+      kv_heads_(cache.kv_heads),
+      block_tokens_(cache.shape.block_tokens),
+      tokens_(cache.layers, 0) {
+  const LandmarkShape shape = selector_ == nullptr ? LandmarkShape() : selector_->landmarks();
+  heads_.resize(cache.layers * cache.kv_heads,
+                Head{.landmarks = LandmarkTable(shape.features), .priorities = {}});
+  keys_.resize(shape.length * cache.shape.head_dim);
+  features_.resize(shape.features);
+  if (selector_ == nullptr) return;
+  if (selector_->block_tokens() != block_tokens_ || selector_->head_dim() != cache.shape.head_dim) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "selector " + std::string(selector_->name()) + " was made for blocks of " +
+                    std::to_string(selector_->block_tokens()) + " tokens and head_dim " +
+                    std::to_string(selector_->head_dim()) + ", the KV cache has " +
+                    std::to_string(block_tokens_) + " and " + std::to_string(cache.shape.head_dim));
+  }
+}
+
+void SelectionIndex::Update(const KvCache& cache, SequenceId id, size_t layer) {
+  const size_t tokens = cache.Tokens(id, layer);
+  tokens_[layer] = tokens;
+  if (selector_ == nullptr || selector_->landmarks().stride == 0) return;
+  const LandmarkShape shape = selector_->landmarks();
+  size_t next = Landmarks(layer, 0).landmarks();
+  for (; next * shape.stride + shape.length <= tokens; ++next) {
+    AddLandmark(cache, id, layer, next);
+  }
+}
+
+void SelectionIndex::AddLandmark(const KvCache& cache, SequenceId id, size_t layer,
+                                 size_t landmark) {
+  const LandmarkShape shape = selector_->landmarks();
+  const size_t dim = selector_->head_dim();
+  for (size_t h = 0; h < kv_heads_; ++h) {
+    for (size_t t = 0; t < shape.length; ++t) {
+      const size_t token = landmark * shape.stride + t;
+      ReadKey(cache.options().shape, cache.HeadBlock(id, layer, h, token / block_tokens_),
+              token % block_tokens_, keys_.data() + t * dim);
+    }
+    Head& head = heads_[layer * kv_heads_ + h];
+    const float priority = selector_->Summarize(keys_.data(), features_.data());
+    head.landmarks.Append(features_.data());
+    if (selector_->kept().priority == 0) continue;
+    const size_t block = landmark * shape.stride / block_tokens_;
+    if (head.priorities.size() <= block) head.priorities.resize(block + 1, priority);
+    head.priorities[block] = std::max(head.priorities[block], priority);
+  }
+}
+
+void SelectionIndex::Truncate(size_t tokens) {
+  for (size_t& held : tokens_) held = std::min(held, tokens);
+  if (selector_ == nullptr || selector_->landmarks().stride == 0) return;
+  const LandmarkShape shape = selector_->landmarks();
+  // Down to whole blocks, so that a block's priority is always that of all of its landmarks; the
+  // next update makes those of the cut block anew.
+  const size_t whole = tokens / block_tokens_ * block_tokens_;
+  const size_t landmarks = whole < shape.length ? 0 : (whole - shape.length) / shape.stride + 1;
+  for (Head& head : heads_) {
+    head.landmarks.Truncate(std::min(landmarks, head.landmarks.landmarks()));
+    head.priorities.resize(std::min(head.priorities.size(), whole / block_tokens_));
+  }
+}
+
+}  // namespace offpath::attention
