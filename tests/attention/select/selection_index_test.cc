@@ -1,0 +1,85 @@
+#include "offpath/attention/select/selection_index.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "offpath/attention/select/landmark_scores.h"
+
+namespace offpath::attention {
+namespace {
+
+constexpr size_t kDim = 16;
+constexpr KvCacheOptions kCache = {
+    .shape = {.type = KvType::kF16, .head_dim = kDim, .block_tokens = 64},
+    .layers = 1,
+    .kv_heads = 2,
+    .memory_bytes = size_t{16} << 20};
+
+void Append(KvCache& cache, SequenceId id, const std::vector<float>& rows, size_t first,
+            size_t end) {
+  const float* at = rows.data() + first * 2 * kDim;
+  cache.Append(id, 0,
+               {.keys = at,
+                .values = at,
+                .key_stride = 2 * kDim,
+                .value_stride = 2 * kDim,
+                .count = end - first});
+}
+
+void ExpectEqual(const SelectionIndex& a, const SelectionIndex& b) {
+  ASSERT_EQ(a.WholeBlocks(0), b.WholeBlocks(0));
+  for (size_t h = 0; h < 2; ++h) {
+    const LandmarkTable& x = a.Landmarks(0, h);
+    const LandmarkTable& y = b.Landmarks(0, h);
+    ASSERT_EQ(x.landmarks(), y.landmarks());
+    for (size_t i = 0; i < x.landmarks(); ++i) {
+      for (size_t f = 0; f < x.features(); ++f) {
+        const size_t at = (i / 16 * x.features() + f) * 16 + i % 16;
+        ASSERT_EQ(x.strips()[at], y.strips()[at]) << i << " " << f;
+      }
+    }
+    EXPECT_TRUE(std::ranges::equal(a.Priorities(0, h), b.Priorities(0, h)));
+  }
+}
+
+TEST(SelectionIndex, IsAFunctionOfTheStoredKeysHoweverTheyCame) {
+  std::mt19937_64 random(11);
+  std::normal_distribution<float> normal;
+  std::vector<float> rows(700 * 2 * kDim);
+  for (float& x : rows) x = normal(random);
+  for (const SelectorInfo& info : Selectors()) {
+    SCOPED_TRACE(info.name);
+    const auto selector = MakeSelector(info.name, {.head_dim = kDim, .block_tokens = 64});
+    KvCache cache(kCache);
+    const SequenceId whole = cache.Create();
+    Append(cache, whole, rows, 0, 700);
+    SelectionIndex scratch(selector, kCache);
+    scratch.Update(cache, whole, 0);
+    for (size_t round = 0; round < 20; ++round) {
+      const SequenceId id = cache.Create();
+      SelectionIndex index(selector, kCache);
+      size_t held = 0;
+      while (held < 700) {
+        const size_t end = std::min<size_t>(700, held + 1 + random() % 90);
+        Append(cache, id, rows, held, end);
+        index.Update(cache, id, 0);
+        held = end;
+        if (held < 700 && random() % 4 == 0) {
+          held = random() % held;
+          cache.Truncate(id, held);
+          SelectionIndex copy = index;
+          copy.Truncate(held);
+          index = copy;
+        }
+      }
+      ExpectEqual(index, scratch);
+      cache.Free(id);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace offpath::attention
