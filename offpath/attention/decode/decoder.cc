@@ -138,6 +138,10 @@ void Decoder::Truncate(SequenceId id, size_t tokens) {
   State::Sequence& sequence = state.Find(id);
   state.cache.Truncate(id, tokens);
   sequence.index.Truncate(tokens);
+  // The cut block's landmarks are made anew now: the next step may come without an append.
+  for (size_t layer = 0; layer < state.options.cache.layers; ++layer) {
+    sequence.index.Update(state.cache, id, layer);
+  }
   const size_t block_tokens = state.options.cache.shape.block_tokens;
   for (HeadMemory& head : sequence.heads) {
     head.ema.Truncate(tokens / block_tokens);
