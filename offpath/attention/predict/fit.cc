@@ -1,0 +1,69 @@
+#include "offpath/attention/predict/fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "offpath/base/error.h"
+
+namespace offpath::attention {
+namespace {
+
+constexpr float kAlphas[] = {1.0F, 0.8F, 0.6F, 0.45F, 0.3F, 0.2F, 0.1F};
+constexpr float kBetas[] = {0.0F, 0.1F, 0.3F};
+constexpr float kGammas[] = {0.9F, 0.5F, 1.0F};
+
+}  // namespace
+
+double EmaCoverage(const EmaParameters& parameters, std::span<const ScoredStep> history,
+                   size_t predicted) {
+  EmaState state;
+  std::vector<uint32_t> order;
+  double sum = 0;
+  size_t steps = 0;
+  for (const ScoredStep& step : history) {
+    const std::span<const float> scores = state.predictions();
+    // NaN, which infinite scores can lead to, ranks lowest.
+    const auto value = [&](uint32_t block) {
+      return std::isnan(scores[block]) ? -INFINITY : scores[block];
+    };
+    if (&step != history.data() && !step.selected.empty()) {
+      order.resize(scores.size());
+      std::iota(order.begin(), order.end(), 0U);
+      const size_t count = std::min(predicted, order.size());
+      const auto end = order.begin() + static_cast<std::ptrdiff_t>(count);
+      std::partial_sort(order.begin(), end, order.end(), [&](uint32_t a, uint32_t b) {
+        return value(a) != value(b) ? value(a) > value(b) : a < b;
+      });
+      std::sort(order.begin(), end);
+      const auto found = std::count_if(
+          step.selected.begin(), step.selected.end(),
+          [&](uint32_t block) { return std::binary_search(order.begin(), end, block); });
+      sum += static_cast<double>(found) / static_cast<double>(step.selected.size());
+      ++steps;
+    }
+    state.Observe(parameters, step.scores);
+  }
+  return steps == 0 ? 0 : sum / static_cast<double>(steps);
+}
+
+EmaFit FitEma(std::span<const ScoredStep> history, size_t predicted) {
+  if (history.size() < 2) {
+    throw Error(ErrorCode::kInvalidArgument, "a fit needs the scores of at least 2 steps, not of " +
+                                                 std::to_string(history.size()));
+  }
+  EmaFit best = {.parameters = {}, .coverage = -1};
+  for (const float alpha : kAlphas) {
+    for (const float beta : kBetas) {
+      for (const float gamma : kGammas) {
+        const EmaParameters tried = {.alpha = alpha, .beta = beta, .gamma = gamma};
+        const double coverage = EmaCoverage(tried, history, predicted);
+        if (coverage > best.coverage) best = {.parameters = tried, .coverage = coverage};
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace offpath::attention
