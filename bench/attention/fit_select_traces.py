@@ -1,0 +1,185 @@
+"""Fits the generator of the benchmark attention-select to traces of a model, and checks it.
+
+    fit_select_traces.py TRACES [--out bench/attention/select_traces.npy]
+
+TRACES is a folder with k.npy [tokens, layers, kv heads, dim] and q.npy [tokens, layers, heads, dim],
+after rotation (interleaved pairs), of one text of at least 8192 tokens.
+
+The process, for each KV head, before rotation:
+
+    key of token t in block b   k = m + u_b + e_t          u ~ N(0, U), e ~ N(0, E), independent
+    the group's queries         q_t = n + L z_t,  z_t = p z_{t-1} + sqrt(1 - p^2) N(0, 1)
+
+The parameters m, U, E, n, L and p are moments of the first 2048 and of the first 4096 tokens, of the
+queries the last 512 of these; the two are averaged. The rule by which they are extrapolated is that
+they stay: the process is stationary, and a longer context differs by its number of blocks and by the
+rotations. The check holds it to the real 8192 tokens, none of whose second half was fitted: coverage
+by the previous selection, quantiles of the scores and the fraction that coarse bounds prune, each
+averaged over all KV heads of the layers chosen, must be within 10%.
+"""
+
+import argparse
+import pathlib
+import sys
+
+import numpy as np
+
+LAYERS = (2, 7, 12, 17, 22, 27)
+FITTED = (2048, 4096)
+CHECKED = 8192
+ROPE_BASE = 100000.0
+BLOCK = 16
+BUDGET = 32  # blocks
+STEPS = 512  # queries that a fit reads
+CHECKED_STEPS = 256
+QUERY_RANK = 24  # columns of L that are kept; the rest of the variance is independent noise
+
+
+def rotate(rows, positions, sign):
+    """Rotates rows [tokens, ..., dim] by their positions."""
+    dim = rows.shape[-1]
+    angles = positions[:, None] * ROPE_BASE ** (-np.arange(dim // 2) * 2 / dim)
+    shape = (len(rows),) + (1,) * (rows.ndim - 2) + (dim // 2,)
+    cos, sin = np.cos(angles).reshape(shape), sign * np.sin(angles).reshape(shape)
+    out = np.empty_like(rows)
+    out[..., 0::2] = rows[..., 0::2] * cos - rows[..., 1::2] * sin
+    out[..., 1::2] = rows[..., 0::2] * sin + rows[..., 1::2] * cos
+    return out
+
+
+def root(matrix):
+    """A symmetric root of a covariance, whose negative eigenvalues are noise of its estimate."""
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
+
+
+class Trace:
+    """The keys and queries of one KV head in a folder of traces."""
+
+    def __init__(self, folder):
+        self.keys = np.load(folder / "k.npy", mmap_mode="r")
+        self.queries = np.load(folder / "q.npy", mmap_mode="r")
+        self.group = self.queries.shape[2] // self.keys.shape[2]
+
+    def head(self, layer, head, tokens, steps):
+        group = slice(head * self.group, (head + 1) * self.group)
+        keys = np.asarray(self.keys[:tokens, layer, head], np.float64)
+        return keys, np.asarray(self.queries[tokens - steps : tokens, layer, group], np.float64)
+
+
+def moments(keys, queries):
+    tokens, dim = keys.shape
+    blocks = rotate(keys, np.arange(tokens), -1)[BLOCK:].reshape(-1, BLOCK, dim)  # without the sink
+    queries = rotate(queries, np.arange(tokens - len(queries), tokens), -1).reshape(len(queries), -1)
+    means = blocks.mean(1)
+    within = blocks - means[:, None]
+    token = np.einsum("bti,btj->ij", within, within) / (len(blocks) * (BLOCK - 1))
+    centred = queries - queries.mean(0)
+    return {
+        "mean": means.mean(0),
+        "block": np.cov(means.T) - token / BLOCK,
+        "token": token,
+        "query": queries.mean(0),
+        "query_covariance": centred.T @ centred / len(centred),
+        "persistence": np.array([(centred[1:] * centred[:-1]).sum() / (centred**2).sum()]),
+    }
+
+
+def fit(trace, layer, head):
+    fits = [moments(*trace.head(layer, head, tokens, STEPS)) for tokens in FITTED]
+    mean = {name: np.mean([f[name] for f in fits], axis=0) for name in fits[0]}
+    values, vectors = np.linalg.eigh(mean["query_covariance"])
+    leading = vectors[:, -QUERY_RANK:] * np.sqrt(np.maximum(values[-QUERY_RANK:], 0))
+    noise = np.diag(mean["query_covariance"]) - (leading**2).sum(1)
+    return {
+        "persistence": np.clip(mean["persistence"], 0, 0.99),
+        "mean": mean["mean"],
+        "block": root(mean["block"]),
+        "token": root(mean["token"]),
+        "query": mean["query"],
+        "query_leading": leading,
+        "query_noise": np.sqrt(np.maximum(noise, 0)),
+    }
+
+
+def generate(p, tokens, steps, random):
+    dim = len(p["mean"])
+    blocks = random.standard_normal((tokens // BLOCK, 1, dim)) @ p["block"]
+    keys = p["mean"] + blocks + random.standard_normal((tokens // BLOCK, BLOCK, dim)) @ p["token"]
+    rank = p["query_leading"].shape[1]
+    state = random.standard_normal(rank + len(p["query"]))
+    queries = []
+    for _ in range(steps):
+        fresh = random.standard_normal(len(state))
+        state = p["persistence"] * state + np.sqrt(1 - p["persistence"] ** 2) * fresh
+        queries.append(p["query"] + p["query_leading"] @ state[:rank] + p["query_noise"] * state[rank:])
+    queries = np.array(queries).reshape(steps, -1, dim)
+    keys = rotate(keys.reshape(tokens, dim), np.arange(tokens), 1)
+    return keys, rotate(queries, np.arange(tokens - steps, tokens), 1)
+
+
+def figures(keys, queries):
+    """What the check compares, with Quest's boxes as landmarks."""
+    blocks = keys.reshape(-1, BLOCK, keys.shape[1])
+    low, high = blocks.min(1), blocks.max(1)
+    features = np.concatenate([(low + high) / 2, (high - low) / 2], 1)
+    rows = np.concatenate([queries.mean(1), np.abs(queries).mean(1)], -1)
+    scores = rows @ features.T
+    order = np.sort(scores, 1)
+    count = scores.shape[1]
+    top = np.argsort(-scores, 1)[:, :BUDGET]
+    kept = [len(np.intersect1d(a, b)) / BUDGET for a, b in zip(top, top[1:])]
+    # The coarse copies of offpath/attention/select/bounded_table.h.
+    groups = features.reshape(-1, 128, features.shape[1])
+    least = groups.min(1, keepdims=True)
+    spread = groups.max(1, keepdims=True) - least + 1e-9
+    missed = (spread[:2, 0] ** 2).sum(0)
+    bits = np.zeros(len(missed))
+    for _ in range(len(missed)):
+        widest = np.argmax(missed)
+        bits[widest] += 1
+        missed[widest] /= 4
+    steps = 2.0**bits
+    codes = np.clip(np.floor((groups - least) / spread * steps), 0, steps - 1)
+    copies = least + (codes + 0.5) / steps * spread
+    rests = np.linalg.norm(groups - copies, axis=2).reshape(-1)
+    bounds = rows @ copies.reshape(count, -1).T + np.linalg.norm(rows, axis=1)[:, None] * rests
+    return {
+        "previous-set coverage": np.mean(kept),
+        "score quantile 50%": np.quantile(order, 0.5, axis=1).mean(),
+        "score quantile 90%": np.quantile(order, 0.9, axis=1).mean(),
+        "score quantile 99%": np.quantile(order, 0.99, axis=1).mean(),
+        "score of the last selected": order[:, -BUDGET].mean(),
+        "standard deviation of scores": scores.std(1).mean(),
+        "pruned by coarse bounds": (bounds < order[:, -BUDGET :][:, :1]).mean(),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("traces", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path)
+    args = parser.parse_args()
+    trace = Trace(args.traces)
+    random = np.random.default_rng(1)
+    rows, real, predicted = [], [], []
+    for layer in LAYERS:
+        for head in range(trace.keys.shape[2]):
+            parameters = fit(trace, layer, head)
+            real.append(figures(*trace.head(layer, head, CHECKED, CHECKED_STEPS)))
+            predicted.append(figures(*generate(parameters, CHECKED, CHECKED_STEPS, random)))
+            if head == 0:
+                rows.append(np.concatenate([p.reshape(-1) for p in parameters.values()]))
+    worst = 0
+    for name in real[0]:
+        is_, said = np.mean([r[name] for r in real]), np.mean([p[name] for p in predicted])
+        worst = max(worst, abs(said / is_ - 1))
+        print(f"{name:30s} real {is_:9.3f}  predicted {said:9.3f}  {100 * (said / is_ - 1):+5.1f}%")
+    if worst > 0.1:
+        sys.exit("the generator is more than 10% off: nothing written")
+    if args.out:
+        np.save(args.out, np.array(rows, np.float16))
+
+
+if __name__ == "__main__":
+    main()
