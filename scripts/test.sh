@@ -31,6 +31,8 @@ else
 fi
 
 "$root/scripts/setup.sh"
+ensure_llama
+"$root/scripts/models.sh"
 build_full
 install_package
 
