@@ -16,6 +16,12 @@ they stay: the process is stationary, and a longer context differs by its number
 rotations. The check holds it to the real 8192 tokens, none of whose second half was fitted: coverage
 by the previous selection, quantiles of the scores and the fraction that coarse bounds prune, each
 averaged over all KV heads of the layers chosen, must be within 10%.
+
+The averages hold, single heads do not all: the median over heads of a quantile's error is 5 to 11%,
+the largest 47%. And the check is one of the copies that the table has: a coarse copy of half a bit a
+feature, which prunes 6% of the blocks at 8K, most of them in five heads, is predicted 18% too low. It
+would read a twentieth less by this benchmark, but what the generator says of it is not to be relied
+on, and the table has one bit.
 """
 
 import argparse
@@ -32,6 +38,8 @@ BLOCK = 16
 BUDGET = 32  # blocks
 STEPS = 512  # queries that a fit reads
 CHECKED_STEPS = 256
+DRAWS = 6  # of the process, averaged: one draw's pruned fraction is off by 2% by chance
+GROUP = 128  # landmarks, as in bounded_table.h
 QUERY_RANK = 24  # columns of L that are kept; the rest of the variance is independent noise
 
 
@@ -118,6 +126,34 @@ def generate(p, tokens, steps, random):
     return keys, rotate(queries, np.arange(tokens - steps, tokens), 1)
 
 
+def coarse_bits(spread):
+    """Bits of the coarse copy, as offpath/attention/select/bounded_table.cc gives them out."""
+    missed = (spread[:2, 0] ** 2).sum(0)
+    bits = np.zeros(len(missed))
+    for _ in range(len(missed)):
+        widest = np.argmax(missed)
+        bits[widest] += 1
+        missed[widest] /= 4
+    return bits
+
+
+def fine_bits(spread):
+    return np.full(spread.shape[-1], 4.0)
+
+
+def bounds(rows, features, bits_of):
+    """Upper bounds of the scores from the copies of bounded_table.h."""
+    groups = features.reshape(-1, GROUP, features.shape[1])
+    least = groups.min(1, keepdims=True)
+    spread = groups.max(1, keepdims=True) - least + 1e-9
+    steps = 2.0 ** bits_of(spread)
+    codes = np.clip(np.floor((groups - least) / spread * steps), 0, steps - 1)
+    copies = least + (codes + 0.5) / steps * spread
+    rests = np.linalg.norm(groups - copies, axis=2).reshape(-1)
+    scores = rows @ copies.reshape(len(features), -1).T
+    return scores + np.linalg.norm(rows, axis=1)[:, None] * rests
+
+
 def figures(keys, queries):
     """What the check compares, with Quest's boxes as landmarks."""
     blocks = keys.reshape(-1, BLOCK, keys.shape[1])
@@ -126,24 +162,9 @@ def figures(keys, queries):
     rows = np.concatenate([queries.mean(1), np.abs(queries).mean(1)], -1)
     scores = rows @ features.T
     order = np.sort(scores, 1)
-    count = scores.shape[1]
     top = np.argsort(-scores, 1)[:, :BUDGET]
     kept = [len(np.intersect1d(a, b)) / BUDGET for a, b in zip(top, top[1:])]
-    # The coarse copies of offpath/attention/select/bounded_table.h.
-    groups = features.reshape(-1, 128, features.shape[1])
-    least = groups.min(1, keepdims=True)
-    spread = groups.max(1, keepdims=True) - least + 1e-9
-    missed = (spread[:2, 0] ** 2).sum(0)
-    bits = np.zeros(len(missed))
-    for _ in range(len(missed)):
-        widest = np.argmax(missed)
-        bits[widest] += 1
-        missed[widest] /= 4
-    steps = 2.0**bits
-    codes = np.clip(np.floor((groups - least) / spread * steps), 0, steps - 1)
-    copies = least + (codes + 0.5) / steps * spread
-    rests = np.linalg.norm(groups - copies, axis=2).reshape(-1)
-    bounds = rows @ copies.reshape(count, -1).T + np.linalg.norm(rows, axis=1)[:, None] * rests
+    last = order[:, -BUDGET:][:, :1]
     return {
         "previous-set coverage": np.mean(kept),
         "score quantile 50%": np.quantile(order, 0.5, axis=1).mean(),
@@ -151,7 +172,8 @@ def figures(keys, queries):
         "score quantile 99%": np.quantile(order, 0.99, axis=1).mean(),
         "score of the last selected": order[:, -BUDGET].mean(),
         "standard deviation of scores": scores.std(1).mean(),
-        "pruned by coarse bounds": (bounds < order[:, -BUDGET :][:, :1]).mean(),
+        "pruned by coarse bounds": (bounds(rows, features, coarse_bits) < last).mean(),
+        "pruned by fine bounds": (bounds(rows, features, fine_bits) < last).mean(),
     }
 
 
@@ -167,7 +189,8 @@ def main():
         for head in range(trace.keys.shape[2]):
             parameters = fit(trace, layer, head)
             real.append(figures(*trace.head(layer, head, CHECKED, CHECKED_STEPS)))
-            predicted.append(figures(*generate(parameters, CHECKED, CHECKED_STEPS, random)))
+            for _ in range(DRAWS):
+                predicted.append(figures(*generate(parameters, CHECKED, CHECKED_STEPS, random)))
             if head == 0:
                 rows.append(np.concatenate([p.reshape(-1) for p in parameters.values()]))
     worst = 0

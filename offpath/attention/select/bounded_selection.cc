@@ -16,8 +16,7 @@ constexpr size_t kGroup = BoundedTable::kGroup;
 constexpr float kLongestQuery = 1e25F;  // so that no bound overflows
 
 constexpr size_t kLine = 64;
-constexpr int kAhead = 12;  // rows
-constexpr int kAheadExact = 4;
+constexpr size_t kAheadExact = 4;  // rows
 
 // Rows lie too far apart for the hardware to see a pattern: without these a selection of 2048
 // landmarks waits for memory most of its time.
@@ -34,7 +33,6 @@ void PrefetchFine(const BoundedTable& bounds, size_t landmark) {
 }  // namespace
 
 void BoundedSelection::Reserve(size_t landmarks) {
-  candidates_.reserve(landmarks);
   scored_.reserve(landmarks);
   best_.reserve(landmarks);
   flat_.reserve(landmarks + kStripLandmarks);
@@ -68,19 +66,30 @@ void BoundedSelection::Select(const BoundedInput& in, std::vector<uint32_t>& out
     SelectFlat(in, out);
     return;
   }
-  for (size_t i = 0; i < in.seed.size(); ++i) {
-    if (i + kAheadExact < in.seed.size() && in.seed[i + kAheadExact] < bounded_end) {
-      PrefetchExact(in.bounds, in.seed[i + kAheadExact]);
-    }
-    const uint32_t landmark = in.seed[i];
-    if (landmark >= in.first && landmark < bounded_end) ScoreExactly(in, landmark);
+  // A landmark that counted twice would raise the threshold too high.
+  seed_.clear();
+  for (const uint32_t landmark : in.seed) {
+    if (landmark >= in.first && landmark < bounded_end) seed_.push_back(landmark);
+  }
+  std::sort(seed_.begin(), seed_.end());
+  seed_.erase(std::unique(seed_.begin(), seed_.end()), seed_.end());
+  for (size_t i = 0; i < seed_.size(); ++i) {
+    if (i + kAheadExact < seed_.size()) PrefetchExact(in.bounds, seed_[i + kAheadExact]);
+    ScoreExactly(in, seed_[i]);
   }
   ScoreFlat(in, bounded_end);
-  candidates_.clear();
-  const uint32_t* seed = in.seed.data();
-  for (size_t g = in.first / kGroup; g * kGroup < bounded_end; ++g) BoundGroup(in, g, seed);
+  // A group's candidates come from memory while the next group's bounds are computed.
+  GroupCandidates* now = &groups_[0];
+  GroupCandidates* last = &groups_[1];
+  last->count = 0;
+  const uint32_t* seed = seed_.data();
+  for (size_t g = in.first / kGroup; g * kGroup < bounded_end; ++g) {
+    BoundGroup(in, g, seed, *now);
+    RefineAll(in, *last);
+    std::swap(now, last);
+  }
+  RefineAll(in, *last);
   counters_.bounded = bounded_end - in.first;
-  RefineAll(in);
   if (best_.size() < count_) {
     SelectFlat(in, out);  // fewer scores than are wanted are numbers
     return;
@@ -88,38 +97,34 @@ void BoundedSelection::Select(const BoundedInput& in, std::vector<uint32_t>& out
   Choose(out);
 }
 
-void BoundedSelection::RefineAll(const BoundedInput& in) {
-  // The highest first: after as many as are wanted and half as many again, the threshold is close
-  // to what it becomes, and the rest is visited as it lies in memory.
-  const size_t head = std::min(candidates_.size(), in.count + in.count / 2);
-  std::vector<Candidate>& first = leading_;
-  first.resize(head);
-  const auto higher = [](const Candidate& a, const Candidate& b) { return a.bound > b.bound; };
-  const auto end = std::partial_sort_copy(candidates_.begin(), candidates_.end(), first.begin(),
-                                          first.end(), higher);
-  for (auto at = first.begin(); at != end; ++at) {
-    if (end - at > kAhead) PrefetchFine(in.bounds, at[kAhead].landmark);
-    // Most of the leading ones are scored.
-    if (end - at > kAheadExact) PrefetchExact(in.bounds, at[kAheadExact].landmark);
-    Refine(in, *at);
-  }
-  const float lowest = head == 0 ? kInfinity : first.back().bound;
-  const float highest_left = threshold_;
-  size_t left = 0;
-  // Those of the lowest leading bound may have been visited, or not: they are looked up.
-  for (const Candidate& candidate : candidates_) {
-    if (candidate.bound > lowest || candidate.bound < highest_left) continue;
-    if (candidate.bound == lowest &&
-        std::any_of(first.begin(), first.end(),
-                    [&](const Candidate& c) { return c.landmark == candidate.landmark; })) {
-      continue;
+void BoundedSelection::RefineAll(const BoundedInput& in, const GroupCandidates& group) {
+  for (size_t i = 0; i < group.count; ++i) {
+    const Candidate& candidate = group.candidates[i];
+    if (candidate.bound < threshold_) continue;
+    ++counters_.refined;
+    counters_.bytes += in.bounds.fine_bytes();
+    if (FineBound(in.bounds, candidate.landmark, group.fine) >= threshold_) {
+      ScoreExactly(in, candidate.landmark);
     }
-    candidates_[left++] = candidate;
   }
-  for (size_t i = 0; i < left; ++i) {
-    if (i + kAhead < left) PrefetchFine(in.bounds, candidates_[i + kAhead].landmark);
-    Refine(in, candidates_[i]);
+}
+
+void BoundedSelection::BestScored(size_t count, std::vector<uint32_t>& out) const {
+  std::vector<LandmarkScore> numbers;
+  for (const LandmarkScore& scored : scored_) {
+    if (!std::isnan(scored.score)) numbers.push_back(scored);
   }
+  const size_t wanted = std::min(count, numbers.size());
+  const auto end = numbers.begin() + static_cast<std::ptrdiff_t>(wanted);
+  if (wanted < numbers.size()) {
+    std::nth_element(
+        numbers.begin(), end, numbers.end(),
+        [](const LandmarkScore& a, const LandmarkScore& b) { return a.score > b.score; });
+  }
+  const auto first = static_cast<std::ptrdiff_t>(out.size());
+  for (auto at = numbers.begin(); at != end; ++at) out.push_back(at->landmark);
+  std::sort(out.begin() + first, out.end());
+  out.erase(std::unique(out.begin() + first, out.end()), out.end());
 }
 
 void BoundedSelection::Choose(std::vector<uint32_t>& out) const {
@@ -171,8 +176,10 @@ bool BoundedSelection::PrepareQuery(const BoundedInput& in) {
   for (size_t b = 0; b < bits_.size(); ++b) {
     bits_[b] = in.query[in.bounds.bit_features()[b]] * in.bounds.bit_weights()[b];
   }
-  steps_.resize(in.bounds.groups() * in.bounds.padded());
-  fine_.resize(in.bounds.groups());
+  for (GroupCandidates& group : groups_) {
+    group.steps.resize(in.bounds.padded());
+    group.fine.steps = group.steps.data();
+  }
   length_ = std::nextafter(static_cast<float>(std::sqrt(squares) * (1 + 1e-9)), kInfinity);
   return length_ < kLongestQuery;
 }
@@ -193,44 +200,35 @@ void BoundedSelection::ScoreFlat(const BoundedInput& in, size_t first) {
   counters_.bytes += room * in.table.features() * sizeof(uint16_t);
 }
 
-void BoundedSelection::BoundGroup(const BoundedInput& in, size_t group, const uint32_t*& seed) {
+void BoundedSelection::BoundGroup(const BoundedInput& in, size_t group, const uint32_t*& seed,
+                                  GroupCandidates& out) {
   const size_t begin = std::max(in.first, group * kGroup);
   const size_t end = std::min(in.end, (group + 1) * kGroup);
   alignas(64) float bounds[kGroup];
   const bool known = std::isfinite(in.bounds.group(group).largest);
   if (known) {
-    FineQuery& fine = fine_[group];
-    fine.steps = steps_.data() + group * in.bounds.padded();
-    CoarseBounds(in.bounds, group, Query(), bounds, fine);
+    CoarseBounds(in.bounds, group, Query(), bounds, out.fine);
     counters_.bytes += in.bounds.coarse_bytes();
   } else {
     std::fill_n(bounds, kGroup, kInfinity);
   }
   // The seed has its scores.
-  const uint32_t* const seed_end = in.seed.data() + in.seed.size();
+  const uint32_t* const seed_end = seed_.data() + seed_.size();
   while (seed != seed_end && *seed < begin) ++seed;
   for (; seed != seed_end && *seed < end; ++seed) bounds[*seed - group * kGroup] = NAN;
-  const size_t held = candidates_.size();
-  candidates_.resize(held + kGroup);
-  Candidate* next = candidates_.data() + held;
+  size_t count = 0;
   for (size_t i = begin; i < end; ++i) {
     const float bound = bounds[i - group * kGroup];
-    *next = {.bound = bound, .landmark = static_cast<uint32_t>(i)};
-    next += bound >= threshold_ ? 1 : 0;
+    out.candidates[count] = {.bound = bound, .landmark = static_cast<uint32_t>(i)};
+    count += bound >= threshold_ ? 1 : 0;
   }
-  candidates_.resize(static_cast<size_t>(next - candidates_.data()));
-  if (known) return;
-  for (size_t i = held; i < candidates_.size(); ++i) ScoreExactly(in, candidates_[i].landmark);
-  candidates_.resize(held);
-}
-
-void BoundedSelection::Refine(const BoundedInput& in, const Candidate& candidate) {
-  if (candidate.bound < threshold_) return;
-  ++counters_.refined;
-  counters_.bytes += in.bounds.fine_bytes();
-  const FineQuery& fine = fine_[candidate.landmark / kGroup];
-  if (FineBound(in.bounds, candidate.landmark, fine) >= threshold_) {
-    ScoreExactly(in, candidate.landmark);
+  out.count = known ? count : 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (known) {
+      PrefetchFine(in.bounds, out.candidates[i].landmark);
+    } else {
+      ScoreExactly(in, out.candidates[i].landmark);
+    }
   }
 }
 

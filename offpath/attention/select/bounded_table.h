@@ -11,11 +11,12 @@
 //
 // and with the coarse and the fine copy the length e = |f - copy| of what they miss, rounded up.
 // For a query w, w f <= w copy + |w| e. The bits n_d are given to the features with the widest
-// ranges in the first two groups, so that e is least (each bit halves a feature's error).
+// ranges in the first two groups, so that e is least (each bit
+// halves a feature's error); features without bits count as the middle of their range.
 //
 // It is a function of the landmark table alone: the same however the landmarks came and were cut.
-// Of F features a landmark takes F / 8 + F / 2 + 2 F + F / 32 + 2.1 bytes, 1.34 times what it takes
-// in the LandmarkTable.
+// Of F features a landmark takes F / 8 + F / 2 + 2 F + F / 32 + 2.1 bytes, 1.34 times what it
+// takes in the LandmarkTable.
 //
 // Owns its memory. Not thread-safe while it changes; any number of threads may read.
 #pragma once
@@ -70,7 +71,7 @@ class BoundedTable {
   // The coarse copy of a group: [nibbles, kGroup / 2]: of nibble n the landmarks i (low half of
   // byte i) and kGroup / 2 + i (high half). Bit b of nibble n is worth bit_weights()[b, n] times
   // r_d of the feature bit_features()[b, n].
-  size_t nibbles() const noexcept { return features_ / 4; }
+  size_t nibbles() const noexcept { return (features_ + 3) / 4; }
   size_t bit_stride() const noexcept { return (nibbles() + 15) / 16 * 16; }
   const int32_t* bit_features() const noexcept { return bit_features_.data(); }  // [4, bit_stride]
   const float* bit_weights() const noexcept { return bit_weights_.data(); }      // [4, bit_stride]
