@@ -27,6 +27,7 @@ ROOMS: dict[str, list[str]] = {
     "attention/partial": [*SHARED, "attention/kv"],
     "attention/select": [*SHARED, "attention/kv"],
     "attention/predict": SHARED,
+    "attention/tier": SHARED,
     "attention/decode": [*SHARED, "attention/kv", "attention/partial", "attention/select", "attention/predict"],
     "cli": [*SHARED, "graph"],
 }

@@ -9,7 +9,7 @@ set -euo pipefail
 
 packages=(
   ca-certificates g++ cmake ninja-build pkg-config python3 python3-dev python3-venv
-  libhwy-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev zlib1g-dev libzip-dev libisal-dev
+  libhwy-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev zlib1g-dev libzip-dev libisal-dev liburing-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   iproute2 wordnet-base
 )
