@@ -20,7 +20,7 @@ std::shared_ptr<const Selector> Make(const SelectorShape& shape) {
 }
 
 const std::vector<Entry>& Entries() {
-  static const std::vector<Entry> entries = {
+  static const std::vector<Entry> kEntries = {
       {{"quest", "bounding box of a block's keys", 16}, Make<QuestSelector>},
       {{"mean-std", "mean and standard deviation of a block's keys", 16}, Make<MeanStdSelector>},
       {{"arkvale", "centre and mean distance of a block's keys", 32}, Make<ArkValeSelector>},
@@ -29,18 +29,18 @@ const std::vector<Entry>& Entries() {
       {{"shadowkv", "means of 8 tokens, outlying chunks kept", 16}, Make<ShadowKvSelector>},
       {{"streaming", "the first four tokens and the latest", 16}, Make<StreamingSelector>},
       {{"oracle", "the true softmax mass of every block", 16}, Make<OracleSelector>}};
-  return entries;
+  return kEntries;
 }
 
 }  // namespace
 
 const std::vector<SelectorInfo>& Selectors() {
-  static const std::vector<SelectorInfo> infos = [] {
+  static const std::vector<SelectorInfo> kInfos = [] {
     std::vector<SelectorInfo> list;
     for (const Entry& entry : Entries()) list.push_back(entry.info);
     return list;
   }();
-  return infos;
+  return kInfos;
 }
 
 std::shared_ptr<const Selector> MakeSelector(std::string_view name, const SelectorShape& shape) {
