@@ -31,8 +31,6 @@ else
 fi
 
 "$root/scripts/setup.sh"
-ensure_llama
-"$root/scripts/models.sh"
 build_full
 install_package
 
