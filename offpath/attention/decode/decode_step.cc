@@ -1,8 +1,6 @@
 #include "offpath/attention/decode/decode_step.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <string>
 
 #include "offpath/attention/select/landmark_scores.h"
@@ -18,12 +16,6 @@ constexpr size_t kLongSegment = 1024;  // where merging would otherwise cost
 constexpr size_t kLandmarksATask = 1024;
 constexpr size_t kSpeculatedATask = 8;  // blocks
 
-uint64_t Now() noexcept {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::steady_clock::now().time_since_epoch())
-                                   .count());
-}
-
 }  // namespace
 
 DecodeStep::DecodeStep(const DecoderOptions& options, const Selector* selector)
@@ -37,20 +29,8 @@ DecodeStep::DecodeStep(const DecoderOptions& options, const Selector* selector)
 
 void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCounters& counters) {
   const bool leads = worker.index == 0;
-  const uint64_t begin = leads ? Now() : 0;
-  if (leads) {
-    try {
-      error_ = nullptr;
-      Prepare(target);
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-  }
-  worker.Meet();
-  if (error_ != nullptr) {
-    if (leads) std::rethrow_exception(error_);
-    return;
-  }
+  const uint64_t begin = leads ? NowNs() : 0;
+  if (!preparation_.Run(worker, [&] { Prepare(target); })) return;
   if (sparse_) {
     RunScores(target, worker);
     worker.Meet();
@@ -59,17 +39,17 @@ void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCount
     if (leads) PrepareSegments(target);
     worker.Meet();
   }
-  const uint64_t selected = leads ? Now() : 0;
+  const uint64_t selected = leads ? NowNs() : 0;
   for (size_t i; (i = attending_.Take()) < segments_.size();) AttendSegment(target, i);
   worker.Meet();
-  const uint64_t attended = leads ? Now() : 0;
+  const uint64_t attended = leads ? NowNs() : 0;
   for (size_t h; (h = merging_.Take()) < plans_.size();) {
     MergeHead(target, h);
     if (sparse_) Remember(target, h);
   }
   worker.Meet();
   if (!leads) return;
-  const uint64_t end = Now();
+  const uint64_t end = NowNs();
   if (sparse_) {
     counters.select_ns += selected - begin;
     counters.attend_ns += attended - selected;
@@ -77,7 +57,7 @@ void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCount
   } else {
     counters.dense_ns += end - begin;
   }
-  Count(target, counters);
+  Count(counters);
 }
 
 void DecodeStep::Prepare(const StepTarget& target) {
@@ -89,15 +69,7 @@ void DecodeStep::Prepare(const StepTarget& target) {
     throw Error(ErrorCode::kInvalidArgument,
                 "layer " + std::to_string(target.layer) + " has no token to attend from");
   }
-  for (size_t h = 0; h < options_.query_heads; ++h) {
-    const float* row = target.queries.rows + h * target.queries.head_stride;
-    for (size_t d = 0; d < options_.cache.shape.head_dim; ++d) {
-      if (std::isfinite(row[d])) continue;
-      throw Error(ErrorCode::kInvalidArgument, "the query of layer " +
-                                                   std::to_string(target.layer) + ", head " +
-                                                   std::to_string(h) + " has an infinity or NaN");
-    }
-  }
+  CheckQueries(options_, target, tokens_ - 1);
   first_token_ = layer.window > 0 && layer.window < tokens_ ? tokens_ - layer.window : 0;
   sparse_ = options_.policy.policy != Policy::kDense && layer.window == 0 &&
             target.layer >= selector_->dense_layers() && tokens_ >= selector_->dense_below() &&
@@ -187,9 +159,9 @@ void DecodeStep::Speculate(const StepTarget& target, size_t task) {
   const HeadPlan& plan = plans_[part.kv_head];
   // A state a block: what the selection turns out not to hold is left out of the merge.
   for (size_t i = part.first; i < part.first + part.count; ++i) {
-    const BlockSpan span = SpanOf(target, part.kv_head, plan.predicted[i]);
-    AttendPartial(PartialInputOf(target, part.kv_head, {&span, 1}),
-                  speculated_.At(plan.first_speculation + i));
+    const BlockSpan span = SpanOfBlock(target, part.kv_head, plan.predicted[i]);
+    AttendSpans(options_, target, QueryOf(target, part.kv_head), {&span, 1},
+                speculated_.At(plan.first_speculation + i));
   }
 }
 
@@ -215,7 +187,7 @@ void DecodeStep::PrepareSegments(const StepTarget& target) {
     HeadPlan& plan = plans_[h];
     std::vector<BlockSpan>& spans = spans_[h];
     spans.clear();
-    for (const uint32_t block : plan.attended) spans.push_back(SpanOf(target, h, block));
+    for (const uint32_t block : plan.attended) spans.push_back(SpanOfBlock(target, h, block));
     const size_t length =
         (spans.size() * block_tokens > kShortList ? kLongSegment : kShortSegment) / block_tokens;
     plan.first_segment = segments_.size();
@@ -231,8 +203,8 @@ void DecodeStep::PrepareSegments(const StepTarget& target) {
 void DecodeStep::AttendSegment(const StepTarget& target, size_t segment) {
   const Segment& part = segments_[segment];
   const std::span<const BlockSpan> spans = spans_[part.kv_head];
-  AttendPartial(PartialInputOf(target, part.kv_head, spans.subspan(part.first, part.count)),
-                partials_.At(segment));
+  AttendSpans(options_, target, QueryOf(target, part.kv_head),
+              spans.subspan(part.first, part.count), partials_.At(segment));
 }
 
 void DecodeStep::MergeHead(const StepTarget& target, size_t kv_head) {
@@ -254,12 +226,7 @@ void DecodeStep::MergeHead(const StepTarget& target, size_t kv_head) {
     if (wanted || keep) add(speculated_.At(plan.first_speculation + i));
   }
   for (size_t i = 0; i < plan.segments; ++i) add(partials_.At(plan.first_segment + i));
-  Finish(sum, nullptr);
-  const size_t dim = options_.cache.shape.head_dim;
-  for (size_t h = 0; h < group_; ++h) {
-    std::copy_n(sum.output + h * dim, dim,
-                target.output.rows + (kv_head * group_ + h) * target.output.head_stride);
-  }
+  WriteOutput(target, 0, kv_head, sum);
 }
 
 void DecodeStep::Remember(const StepTarget& target, size_t kv_head) {
@@ -272,7 +239,7 @@ void DecodeStep::Remember(const StepTarget& target, size_t kv_head) {
   memory.selection = plan.selected;
 }
 
-void DecodeStep::Count(const StepTarget& /*target*/, DecodeCounters& counters) const {
+void DecodeStep::Count(DecodeCounters& counters) const {
   if (!sparse_) {
     ++counters.dense_steps;
     return;
@@ -294,33 +261,6 @@ StepInput DecodeStep::InputOf(const StepTarget& target, size_t kv_head) const {
           .kv_head = kv_head,
           .blocks = blocks_,
           .budget = options_.policy.budget_tokens / options_.cache.shape.block_tokens};
-}
-
-GroupQuery DecodeStep::QueryOf(const StepTarget& target, size_t kv_head) const {
-  return {.rows = target.queries.rows + kv_head * group_ * target.queries.head_stride,
-          .stride = target.queries.head_stride,
-          .heads = group_,
-          .scale = options_.layers[target.layer].scale};
-}
-
-BlockSpan DecodeStep::SpanOf(const StepTarget& target, size_t kv_head, size_t block) const {
-  const size_t block_tokens = options_.cache.shape.block_tokens;
-  const size_t first = block * block_tokens;
-  return {.block = target.cache.HeadBlock(target.id, target.layer, kv_head, block),
-          .begin = static_cast<uint32_t>(std::max(first, first_token_) - first),
-          .end = static_cast<uint32_t>(std::min(block_tokens, tokens_ - first))};
-}
-
-PartialInput DecodeStep::PartialInputOf(const StepTarget& target, size_t kv_head,
-                                        std::span<const BlockSpan> spans) const {
-  const GroupQuery query = QueryOf(target, kv_head);
-  return {.shape = options_.cache.shape,
-          .query = query.rows,
-          .query_stride = query.stride,
-          .heads = group_,
-          .blocks = spans,
-          .scale = query.scale,
-          .soft_cap = options_.layers[target.layer].soft_cap};
 }
 
 }  // namespace offpath::attention

@@ -14,26 +14,13 @@
 #pragma once
 
 #include <cstddef>
-#include <exception>
 #include <vector>
 
-#include "offpath/attention/decode/decoder.h"
 #include "offpath/attention/decode/head_plan.h"
 #include "offpath/attention/decode/partial_pool.h"
-#include "offpath/attention/partial/partial_attention.h"
+#include "offpath/attention/decode/step.h"
 
 namespace offpath::attention {
-
-// What a step works on; the same for all workers.
-struct StepTarget {
-  const KvCache& cache;
-  SequenceId id = 0;
-  size_t layer = 0;
-  const SelectionIndex& index;
-  HeadMemory* heads = nullptr;  // [kv_heads], of this layer
-  QueryRows queries;
-  OutputRows output;
-};
 
 class DecodeStep {
  public:
@@ -64,13 +51,15 @@ class DecodeStep {
   void Speculate(const StepTarget& target, size_t task);
   void MergeHead(const StepTarget& target, size_t kv_head);
   void Remember(const StepTarget& target, size_t kv_head);
-  void Count(const StepTarget& target, DecodeCounters& counters) const;
+  void Count(DecodeCounters& counters) const;
 
   StepInput InputOf(const StepTarget& target, size_t kv_head) const;
-  GroupQuery QueryOf(const StepTarget& target, size_t kv_head) const;
-  BlockSpan SpanOf(const StepTarget& target, size_t kv_head, size_t block) const;
-  PartialInput PartialInputOf(const StepTarget& target, size_t kv_head,
-                              std::span<const BlockSpan> spans) const;
+  GroupQuery QueryOf(const StepTarget& target, size_t kv_head) const noexcept {
+    return GroupQueryOf(options_, target, 0, kv_head);
+  }
+  BlockSpan SpanOfBlock(const StepTarget& target, size_t kv_head, size_t block) const {
+    return SpanOf(target, kv_head, block, first_token_, tokens_);
+  }
 
   const DecoderOptions& options_;
   const Selector* selector_;
@@ -81,7 +70,7 @@ class DecodeStep {
   size_t first_token_ = 0;  // seen by this layer: later than 0 with a window
   size_t blocks_ = 0;
   bool sparse_ = false;
-  std::exception_ptr error_;
+  LeaderPreparation preparation_;
   std::vector<HeadPlan> plans_;                // [kv_heads]
   std::vector<std::vector<BlockSpan>> spans_;  // [kv_heads]
   std::vector<Segment> segments_;

@@ -1,8 +1,8 @@
 #include "offpath/attention/decode/decoder.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -162,14 +162,12 @@ size_t Decoder::Tokens(SequenceId id, size_t layer) const {
 
 void Decoder::Append(SequenceId id, size_t layer, const TokenRows& rows) {
   State& state = *state_;
-  const auto begin = std::chrono::steady_clock::now();
+  const uint64_t begin = NowNs();
   State::Sequence& sequence = state.Find(id);
   state.CheckRows(layer, state.cache.Tokens(id, layer), rows);
   state.cache.Append(id, layer, rows);
   sequence.index.Update(state.cache, id, layer);
-  const auto took = std::chrono::steady_clock::now() - begin;
-  state.counters.append_ns +=
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  state.counters.append_ns += NowNs() - begin;
 }
 
 void Decoder::Attend(SequenceId id, size_t layer, const QueryRows& queries,

@@ -4,10 +4,9 @@
 #pragma once
 
 #include <cstddef>
-#include <exception>
 #include <vector>
 
-#include "offpath/attention/decode/decode_step.h"
+#include "offpath/attention/decode/step.h"
 
 namespace offpath::attention {
 
@@ -20,10 +19,10 @@ class PrefillStep {
  private:
   void Prepare(const StepTarget& target);
   void AttendToken(const StepTarget& target, size_t token, size_t kv_head,
-                   std::vector<BlockSpan>& spans, std::vector<float>& state) const;
+                   std::vector<BlockSpan>& spans, const PartialStates& states) const;
 
   const DecoderOptions& options_;
-  std::exception_ptr error_;
+  LeaderPreparation preparation_;
   size_t first_ = 0;  // position of the first of the tokens
   TaskCounter tasks_;
 };

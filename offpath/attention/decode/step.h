@@ -1,0 +1,84 @@
+// What decode and prefill steps share: their target, how worker 0 prepares for the team, and the
+// way from a KV head's blocks to the output.
+//
+// Thread-safe: pure but for LeaderPreparation, which belongs to the workers of one team.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+
+#include "offpath/attention/decode/decoder.h"
+#include "offpath/attention/partial/partial_attention.h"
+#include "offpath/attention/select/selection_index.h"
+
+namespace offpath::attention {
+
+struct HeadMemory;
+
+// What a step works on; the same for all workers.
+struct StepTarget {
+  const KvCache& cache;
+  SequenceId id = 0;
+  size_t layer = 0;
+  const SelectionIndex& index;
+  HeadMemory* heads = nullptr;  // [kv_heads], of this layer
+  QueryRows queries;
+  OutputRows output;
+};
+
+// Nanoseconds on the steady clock.
+inline uint64_t NowNs() noexcept {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
+
+// Throws kInvalidArgument naming layer, head and token of an infinity or NaN in the queries, whose
+// first token is at position `first`.
+void CheckQueries(const DecoderOptions& options, const StepTarget& target, size_t first);
+
+// The query heads of a KV head, of the token number `token` of the queries.
+GroupQuery GroupQueryOf(const DecoderOptions& options, const StepTarget& target, size_t token,
+                        size_t kv_head) noexcept;
+
+// The part of a block that lies in tokens [begin, end) of the sequence.
+BlockSpan SpanOf(const StepTarget& target, size_t kv_head, size_t block, size_t begin, size_t end);
+
+// out: attention of the query heads to the spans, within the layer's options.
+void AttendSpans(const DecoderOptions& options, const StepTarget& target, const GroupQuery& query,
+                 std::span<const BlockSpan> spans, const PartialStates& out) noexcept;
+
+// Finishes the states of a KV head's query heads and writes them as the token's output.
+void WriteOutput(const StepTarget& target, size_t token, size_t kv_head,
+                 const PartialStates& states) noexcept;
+
+// Worker 0 prepares while the others wait.
+class LeaderPreparation {
+ public:
+  // Runs prepare() on worker 0 and returns on all workers when it is done. Where it threw, worker 0
+  // throws the same, and the others get false.
+  template <typename Prepare>
+  bool Run(const Worker& worker, Prepare prepare) {
+    if (worker.index == 0) {
+      try {
+        error_ = nullptr;
+        prepare();
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+    }
+    worker.Meet();
+    if (error_ == nullptr) return true;
+    worker.Meet();  // all have seen it before the next step may begin
+    if (worker.index == 0) std::rethrow_exception(error_);
+    return false;
+  }
+
+ private:
+  std::exception_ptr error_;
+};
+
+}  // namespace offpath::attention
