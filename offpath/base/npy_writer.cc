@@ -8,6 +8,7 @@
 #include "offpath/base/crc32c.h"
 #include "offpath/base/error.h"
 #include "offpath/base/npy.h"
+#include "offpath/base/write_at.h"
 
 namespace offpath {
 namespace {
@@ -38,18 +39,6 @@ std::string MakeHeader(NpyType type, const std::string& first,
   header +=
       {'\x01', '\x00', static_cast<char>(dict.size() & 0xFF), static_cast<char>(dict.size() >> 8)};
   return header + dict;
-}
-
-void WriteFully(int fd, std::span<const std::byte> bytes, off_t offset, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), offset);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      ThrowErrno(errno, "writing " + path);
-    }
-    bytes = bytes.subspan(static_cast<size_t>(written));
-    offset += written;
-  }
 }
 
 }  // namespace
@@ -96,7 +85,7 @@ void NpyWriter::Flush() {
 
 void NpyWriter::WriteNext(std::span<const std::byte> bytes) {
   if (fd_ < 0) throw Error(ErrorCode::kInvalidArgument, path_ + " is finished already");
-  WriteFully(fd_, bytes, static_cast<off_t>(written_bytes_), path_);
+  WriteAt(fd_, bytes, written_bytes_, "writing " + path_);
   data_crc_ = Crc32c(bytes.subspan(written_bytes_ == 0 ? header_bytes_ : 0), data_crc_);
   written_bytes_ += bytes.size();
   if (written_bytes_ - written_back_ >= kWriteBackBytes) {
@@ -122,7 +111,7 @@ NpyWriter::Result NpyWriter::Finish() {
   const std::string header =
       MakeHeader(type_, std::to_string(shape_[0]), std::span(shape_).subspan(1), header_bytes_);
   const auto header_span = std::as_bytes(std::span(header));
-  WriteFully(fd_, header_span, 0, path_);
+  WriteAt(fd_, header_span, 0, "writing " + path_);
   if (fsync(fd_) != 0) ThrowErrno(errno, "writing " + path_);
   const int fd = fd_;
   fd_ = -1;

@@ -69,5 +69,10 @@ TEST(Crc32c, CombinesLengthsBeyond32Bits) {
   EXPECT_EQ(in_pieces, Crc32cCombine(start, zeros, count));
 }
 
+TEST(Crc32c, TextHasEightDigitsInLowerCase) {
+  EXPECT_EQ(Crc32cText(0xE3069283U), "e3069283");
+  EXPECT_EQ(Crc32cText(0xAB01U), "0000ab01");
+}
+
 }  // namespace
 }  // namespace offpath

@@ -9,6 +9,7 @@
 
 #include "offpath/base/crc32c.h"
 #include "offpath/base/error.h"
+#include "offpath/base/write_at.h"
 
 namespace offpath::attention {
 namespace {
@@ -101,16 +102,8 @@ void BlockFile::Write(uint64_t first, std::span<const std::byte> blocks) {
     written_[first + i] = 0;  // until it is there
     checksums_[first + i] = Crc32c(block);
   }
-  for (size_t done = 0; done < bytes;) {
-    const ssize_t wrote =
-        pwrite(fd_, staged + done, bytes - done, static_cast<off_t>(first * slot_bytes_ + done));
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) {
-      ThrowErrno(wrote < 0 ? errno : EIO, "writing block " + std::to_string(first) +
-                                              " to the block file in " + options_.folder);
-    }
-    done += static_cast<size_t>(wrote);
-  }
+  WriteAt(fd_, {staged, bytes}, first * slot_bytes_,
+          "writing block " + std::to_string(first) + " to the block file in " + options_.folder);
   std::fill_n(written_.begin() + static_cast<std::ptrdiff_t>(first), count, uint8_t{1});
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "offpath/base/error.h"
+#include "offpath/base/write_at.h"
 
 namespace offpath::graph {
 namespace {
@@ -28,15 +29,8 @@ ScratchFile::ScratchFile(const std::string& path) : path_(path) {
 ScratchFile::~ScratchFile() { close(fd_); }
 
 void ScratchFile::Append(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(size_));
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      ThrowErrno(errno, "spooling edges to " + path_);
-    }
-    bytes = bytes.subspan(static_cast<size_t>(written));
-    size_ += static_cast<uint64_t>(written);
-  }
+  WriteAt(fd_, bytes, size_, "spooling edges to " + path_);
+  size_ += bytes.size();
 }
 
 void ScratchFile::Read(uint64_t offset, std::span<std::byte> bytes) const {
