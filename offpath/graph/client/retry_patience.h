@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <utility>
 
 #include "offpath/base/deadline.h"
 #include "offpath/base/error.h"
 #include "offpath/graph/client/batch_source.h"
+#include "offpath/graph/client/reorder_queue.h"
 
 namespace offpath::graph {
 
@@ -36,11 +38,13 @@ class RetryPatience {
   // what the node got wrong, which says more than that the last try came to nothing.
   void NoteFailure(const Error& error, ReorderQueue& queue) {
     failing_ = true;
-    if (error.code() == ErrorCode::kCorruptData) corrupt_ = std::current_exception();
-    const bool over = Deadline::Clock::now() - since_ >= retry_timeout_;
-    if (WorthRetrying(error) && !over) return;
-    queue.Fail(over && corrupt_ != nullptr && WorthRetrying(error) ? corrupt_
-                                                                   : std::current_exception());
+    std::exception_ptr end = std::current_exception();
+    if (WorthRetrying(error)) {
+      if (error.code() == ErrorCode::kCorruptData) corrupt_ = end;
+      if (Deadline::Clock::now() - since_ < retry_timeout_) return;
+      if (corrupt_ != nullptr) end = corrupt_;
+    }
+    queue.Fail(std::move(end));
     Restart();
   }
   // Of one attempt to connect and open the plan: all the time that is left, since a node that
