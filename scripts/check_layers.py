@@ -26,7 +26,7 @@ ROOMS: dict[str, list[str]] = {
     "attention/kv": SHARED,
     "attention/partial": [*SHARED, "attention/kv"],
     "attention/select": [*SHARED, "attention/kv"],
-    "attention/predict": SHARED,
+    "attention/predict": [*SHARED, "attention/kv", "attention/select"],
     "attention/tier": SHARED,
     "attention/decode": [*SHARED, "attention/kv", "attention/partial", "attention/select", "attention/predict"],
     "cli": [*SHARED, "graph"],

@@ -8,7 +8,6 @@
 // scored highest in the last step.
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <exception>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "bench/attention/select_traces.h"
+#include "bench/base/quantile.h"
 #include "offpath/attention/select/bounded_selection.h"
 #include "offpath/attention/select/landmark_scores.h"
 #include "offpath/attention/select/selectors.h"
@@ -49,11 +49,6 @@ double Now() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-double Quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(std::lround(q * static_cast<double>(values.size() - 1)))];
 }
 
 // A KV head with a context, and both ways to select from it.

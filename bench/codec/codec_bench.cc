@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/base/quantile.h"
 #include "bench/codec/bandwidth_limit.h"
 #include "offpath/base/random.h"
 #include "offpath/codec/gather.h"
@@ -74,11 +75,6 @@ double Seconds(const std::function<void()>& body) {
   const double start = now();
   body();
   return now() - start;
-}
-
-double Quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(std::lround(q * static_cast<double>(values.size() - 1)))];
 }
 
 std::string Machine() {

@@ -24,12 +24,6 @@ void CheckEma(const EmaParameters& parameters) {
   CheckUnit("gamma", parameters.gamma, true);
 }
 
-void EmaState::Reserve(size_t blocks) {
-  levels_.reserve(blocks);
-  trends_.reserve(blocks);
-  predictions_.reserve(blocks);
-}
-
 void EmaState::Truncate(size_t blocks) {
   if (blocks >= levels_.size()) return;
   levels_.resize(blocks);

@@ -14,7 +14,7 @@
 // The paper (arXiv 2606.30389) names alpha, beta and gamma without the formula; this is the form
 // that its description fits.
 //
-// Not thread-safe: a state belongs to one KV head. Nothing allocates once Reserve() has room.
+// Not thread-safe: a state belongs to one KV head. It grows with the blocks.
 #pragma once
 
 #include <cstddef>
@@ -36,13 +36,10 @@ void CheckEma(const EmaParameters& parameters);
 
 class EmaState {
  public:
-  void Reserve(size_t blocks);
-
   // The scores of step t: of blocks [0, scores.size()). NaN: this block was not scored.
   void Observe(const EmaParameters& parameters, std::span<const float> scores);
   // Keeps the first `blocks`.
   void Truncate(size_t blocks);
-  void Clear() { Truncate(0); }
 
   // l_t + b_t of the blocks seen so far.
   std::span<const float> predictions() const noexcept { return predictions_; }

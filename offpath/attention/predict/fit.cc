@@ -1,10 +1,9 @@
 #include "offpath/attention/predict/fit.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <string>
 
+#include "offpath/attention/select/top_blocks.h"
 #include "offpath/base/error.h"
 
 namespace offpath::attention {
@@ -19,27 +18,19 @@ constexpr float kGammas[] = {0.9F, 0.5F, 1.0F};
 double EmaCoverage(const EmaParameters& parameters, std::span<const ScoredStep> history,
                    size_t predicted) {
   EmaState state;
-  std::vector<uint32_t> order;
+  TopBlocks top;
+  std::vector<uint32_t> best;
   double sum = 0;
   size_t steps = 0;
   for (const ScoredStep& step : history) {
-    const std::span<const float> scores = state.predictions();
-    // NaN, which infinite scores can lead to, ranks lowest.
-    const auto value = [&](uint32_t block) {
-      return std::isnan(scores[block]) ? -INFINITY : scores[block];
-    };
     if (&step != history.data() && !step.selected.empty()) {
-      order.resize(scores.size());
-      std::iota(order.begin(), order.end(), 0U);
-      const size_t count = std::min(predicted, order.size());
-      const auto end = order.begin() + static_cast<std::ptrdiff_t>(count);
-      std::partial_sort(order.begin(), end, order.end(), [&](uint32_t a, uint32_t b) {
-        return value(a) != value(b) ? value(a) > value(b) : a < b;
-      });
-      std::sort(order.begin(), end);
+      const std::span<const float> scores = state.predictions();
+      best.clear();
+      top.Select({.scores = scores, .priorities = {}, .blocks = scores.size()}, {.window = 0},
+                 predicted, best);
       const auto found = std::count_if(
           step.selected.begin(), step.selected.end(),
-          [&](uint32_t block) { return std::binary_search(order.begin(), end, block); });
+          [&](uint32_t block) { return std::binary_search(best.begin(), best.end(), block); });
       sum += static_cast<double>(found) / static_cast<double>(step.selected.size());
       ++steps;
     }

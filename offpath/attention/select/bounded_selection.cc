@@ -5,7 +5,6 @@
 #include <iterator>
 #include <limits>
 
-#include "offpath/attention/select/bounded_kernels.h"
 #include "offpath/attention/select/landmark_scores.h"
 
 namespace offpath::attention {

@@ -5,7 +5,7 @@
 // score does at least reach. Coarse bounds of all landmarks leave those that may reach it; each of
 // them is bounded by its fine copy and, where that does not rule it out, scored from its f16
 // features, which raises the threshold for those behind it. They are visited as they lie in memory:
-// by descending bounds a tenth fewer bytes are read, and it takes longer (bench/attention).
+// by descending bounds about as many bytes are read, and it took longer.
 //
 // Scores are those of ScoreLandmarks(), to the bit. What is left out scores less than k others,
 // for certain: bounds hold for the f32 arithmetic of the flat scan, rounding included

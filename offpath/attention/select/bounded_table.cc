@@ -6,24 +6,13 @@
 #include <limits>
 #include <span>
 
-#include "offpath/codec/rows.h"
+#include "offpath/attention/select/halves.h"
 
 namespace offpath::attention {
 namespace {
 
 constexpr size_t kGroup = BoundedTable::kGroup;
 constexpr uint8_t kMostBits = 8;
-
-void ToFloats(const uint16_t* halves, size_t count, float* out) {
-  codec::DecodeRows({.type = codec::RowType::kF16}, reinterpret_cast<const std::byte*>(halves), 1,
-                    count, out, count);
-}
-
-void ToHalves(const float* floats, size_t count, uint16_t* out) {
-  codec::EncodeRows({.type = codec::RowType::kF16},
-                    {.table = floats, .stride = count, .dim = count, .rows = 1},
-                    reinterpret_cast<std::byte*>(out));
-}
 
 // The f32 next above: what the conversion from double may have rounded down.
 float Up(double x) {
@@ -48,8 +37,10 @@ float RoundRests(const std::array<double, kGroup>& lengths, uint8_t* rests) {
 // A group's features, with what the copies are made of.
 struct GroupFeatures {
   size_t features = 0;
-  std::vector<float> values;  // [features, kGroup]
-  std::vector<float> ranges;  // [2, features]: l, then r, as f16 holds them
+  std::vector<uint16_t> rows;    // [kGroup, features] f16
+  std::vector<float> values;     // [features, kGroup]
+  std::vector<uint16_t> halves;  // [2, features] f16: l, then r
+  std::vector<float> ranges;     // the same
 
   const float* column(size_t d) const { return values.data() + d * kGroup; }
   float low(size_t d) const { return ranges[d]; }
@@ -59,24 +50,28 @@ struct GroupFeatures {
 GroupFeatures ReadGroup(const LandmarkTable& table, size_t group) {
   const size_t features = table.features();
   GroupFeatures out = {.features = features,
+                       .rows = std::vector<uint16_t>(features * kGroup),
                        .values = std::vector<float>(features * kGroup),
+                       .halves = std::vector<uint16_t>(2 * features),
                        .ranges = std::vector<float>(2 * features)};
-  std::vector<float> strips(features * kGroup);
-  ToFloats(table.strips() + group * kGroup * features, strips.size(), strips.data());
+  const uint16_t* strips = table.strips() + group * kGroup * features;
+  std::vector<float> row(features);
   for (size_t i = 0; i < kGroup; ++i) {
-    const float* strip = strips.data() + i / kStripLandmarks * kStripLandmarks * features;
+    const uint16_t* strip = strips + i / kStripLandmarks * kStripLandmarks * features;
+    uint16_t* halves = out.rows.data() + i * features;
     for (size_t d = 0; d < features; ++d) {
-      out.values[d * kGroup + i] = strip[d * kStripLandmarks + i % kStripLandmarks];
+      halves[d] = strip[d * kStripLandmarks + i % kStripLandmarks];
     }
+    ToFloats(halves, features, row.data());
+    for (size_t d = 0; d < features; ++d) out.values[d * kGroup + i] = row[d];
   }
   for (size_t d = 0; d < features; ++d) {
     const auto [low, high] = std::minmax_element(out.column(d), out.column(d) + kGroup);
     out.ranges[d] = *low;
     out.ranges[features + d] = *high - *low;
   }
-  std::vector<uint16_t> halves(2 * features);
-  ToHalves(out.ranges.data(), halves.size(), halves.data());
-  ToFloats(halves.data(), halves.size(), out.ranges.data());
+  ToHalves(out.ranges.data(), out.halves.size(), out.halves.data());
+  ToFloats(out.halves.data(), out.halves.size(), out.ranges.data());
   return out;
 }
 
@@ -194,21 +189,15 @@ void BoundedTable::AddGroup(const LandmarkTable& table) {
   ranges_.resize((index + 1) * 2 * padded());
   uint16_t* ranges = ranges_.data() + index * 2 * padded();
   std::memset(ranges, 0, 2 * padded() * sizeof(uint16_t));
-  ToHalves(in.ranges.data(), features_, ranges);
-  ToHalves(in.ranges.data() + features_, features_, ranges + padded());
+  std::copy_n(in.halves.begin(), features_, ranges);
+  std::copy_n(in.halves.begin() + static_cast<std::ptrdiff_t>(features_), features_,
+              ranges + padded());
   coarse_.resize((index + 1) * nibbles() * kGroup / 2);
   fine_.resize((index + 1) * kGroup * fine_stride());
   exact_.resize((index + 1) * kGroup * features_);
   rests_.resize((index + 1) * 2 * kGroup);
 
-  uint16_t* exact = exact_.data() + index * kGroup * features_;
-  const uint16_t* strips = table.strips() + index * kGroup * features_;
-  for (size_t i = 0; i < kGroup; ++i) {
-    const uint16_t* strip = strips + i / kStripLandmarks * kStripLandmarks * features_;
-    for (size_t d = 0; d < features_; ++d) {
-      exact[i * features_ + d] = strip[d * kStripLandmarks + i % kStripLandmarks];
-    }
-  }
+  std::copy(in.rows.begin(), in.rows.end(), exact_.data() + index * kGroup * features_);
   uint8_t* coarse = coarse_.data() + index * nibbles() * kGroup / 2;
   uint8_t* fine = fine_.data() + index * kGroup * fine_stride();
   uint8_t* rests = rests_.data() + index * 2 * kGroup;

@@ -6,13 +6,12 @@
 //
 //   coarse  n_d bits a feature, one on average:  f_d ~ l_d + r_d (code + 1/2) / 2^n_d
 //   fine    4 bits a feature
-//   exact   the f16 features, a landmark's side by side (LandmarkTable has 16 landmarks
-//   interleaved)
+//   exact   the f16 features, a landmark's side by side (LandmarkTable interleaves 16 landmarks)
 //
 // and with the coarse and the fine copy the length e = |f - copy| of what they miss, rounded up.
 // For a query w, w f <= w copy + |w| e. The bits n_d are given to the features with the widest
-// ranges in the first two groups, so that e is least (each bit
-// halves a feature's error); features without bits count as the middle of their range.
+// ranges in the first two groups, so that e is least (each bit halves a feature's error); features
+// without bits count as the middle of their range.
 //
 // It is a function of the landmark table alone: the same however the landmarks came and were cut.
 // Of F features a landmark takes F / 8 + F / 2 + 2 F + F / 32 + 2.1 bytes, 1.34 times what it

@@ -23,12 +23,6 @@ void MeanQuery(const GroupQuery& query, size_t dim, float* out) noexcept {
   for (size_t d = 0; d < dim; ++d) out[d] *= share;
 }
 
-void CopyQueries(const GroupQuery& query, size_t dim, float* out) noexcept {
-  for (size_t h = 0; h < query.heads; ++h) {
-    std::copy_n(query.rows + h * query.stride, dim, out + h * dim);
-  }
-}
-
 float Dot(const float* a, const float* b, size_t dim) noexcept {
   float sum = 0;
   for (size_t d = 0; d < dim; ++d) sum += a[d] * b[d];

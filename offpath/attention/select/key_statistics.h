@@ -15,9 +15,6 @@ void MeanKey(const float* keys, size_t count, size_t dim, float* out) noexcept;
 // out [dim]: the mean of a group's query heads.
 void MeanQuery(const GroupQuery& query, size_t dim, float* out) noexcept;
 
-// out [heads, dim]: the query heads side by side.
-void CopyQueries(const GroupQuery& query, size_t dim, float* out) noexcept;
-
 float Dot(const float* a, const float* b, size_t dim) noexcept;
 
 // values := exp(scale * values) / their sum. NaN anywhere makes all of them NaN.

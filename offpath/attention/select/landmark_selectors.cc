@@ -29,6 +29,16 @@ size_t BlocksOf(size_t tokens, size_t block_tokens) noexcept {
 
 }  // namespace
 
+void MeanQuerySelector::Project(const GroupQuery& query, float* out) const noexcept {
+  MeanQuery(query, head_dim(), out);
+}
+
+void HeadQuerySelector::Project(const GroupQuery& query, float* out) const noexcept {
+  for (size_t h = 0; h < query.heads; ++h) {
+    std::copy_n(query.rows + h * query.stride, head_dim(), out + h * head_dim());
+  }
+}
+
 AlwaysKept InfLlmSelector::kept() const noexcept {
   return {.sinks = BlocksOf(128, block_tokens()), .window = BlocksOf(4096, block_tokens())};
 }
@@ -57,10 +67,6 @@ float InfLlmSelector::Summarize(const float* keys, float* features) const noexce
   return 0;
 }
 
-void InfLlmSelector::Project(const GroupQuery& query, float* out) const noexcept {
-  MeanQuery(query, head_dim(), out);
-}
-
 void InfLlmSelector::Combine(const Products& products, size_t blocks,
                              float* scores) const noexcept {
   std::copy_n(products.rows, blocks, scores);
@@ -77,10 +83,6 @@ AlwaysKept InfLlmV2Selector::kept() const noexcept {
 float InfLlmV2Selector::Summarize(const float* keys, float* features) const noexcept {
   MeanKey(keys, kStretch, head_dim(), features);
   return 0;
-}
-
-void InfLlmV2Selector::Project(const GroupQuery& query, float* out) const noexcept {
-  CopyQueries(query, head_dim(), out);
 }
 
 void InfLlmV2Selector::Combine(const Products& products, size_t blocks,
@@ -122,10 +124,6 @@ float ShadowKvSelector::Summarize(const float* keys, float* features) const noex
   return 1 - lowest;
 }
 
-void ShadowKvSelector::Project(const GroupQuery& query, float* out) const noexcept {
-  MeanQuery(query, head_dim(), out);
-}
-
 void ShadowKvSelector::Combine(const Products& products, size_t blocks,
                                float* scores) const noexcept {
   const size_t chunks = block_tokens() / kChunk;
@@ -143,10 +141,6 @@ void StreamingSelector::Combine(const Products& /*products*/, size_t blocks,
 float OracleSelector::Summarize(const float* keys, float* features) const noexcept {
   std::copy_n(keys, head_dim(), features);
   return 0;
-}
-
-void OracleSelector::Project(const GroupQuery& query, float* out) const noexcept {
-  CopyQueries(query, head_dim(), out);
 }
 
 void OracleSelector::Combine(const Products& products, size_t blocks,

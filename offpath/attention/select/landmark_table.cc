@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "offpath/codec/rows.h"
+#include "offpath/attention/select/halves.h"
 
 namespace offpath::attention {
 namespace {
@@ -42,10 +42,8 @@ void LandmarkTable::Append(const float* column) {
       const float x = column[first + i];
       clamped[i] = x > kLargestF16 ? kLargestF16 : x < -kLargestF16 ? -kLargestF16 : x;
     }
-    alignas(64) uint16_t halves[kPiece];
-    codec::EncodeRows({.type = codec::RowType::kF16},
-                      {.table = clamped, .stride = count, .dim = count, .rows = 1},
-                      reinterpret_cast<std::byte*>(halves));
+    uint16_t halves[kPiece];
+    ToHalves(clamped, count, halves);
     for (size_t i = 0; i < count; ++i) strip[(first + i) * kStripLandmarks + lane] = halves[i];
   }
 }

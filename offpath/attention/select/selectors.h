@@ -24,6 +24,25 @@ class BoxSelector : public Selector {
   using Selector::Selector;
 };
 
+// The query is the mean of the group's heads.
+class MeanQuerySelector : public Selector {
+ public:
+  void Project(const GroupQuery& query, float* out) const noexcept final;
+
+ protected:
+  using Selector::Selector;
+};
+
+// A query a head.
+class HeadQuerySelector : public Selector {
+ public:
+  size_t rows(size_t heads) const noexcept final { return heads; }
+  void Project(const GroupQuery& query, float* out) const noexcept final;
+
+ protected:
+  using Selector::Selector;
+};
+
 // Quest (arXiv 2406.10774): sum_d max(q_d min k_d, q_d max k_d), which is a box with the middle as
 // c and half of the width as r. The last page is always kept; layers 0 and 1 are dense.
 class QuestSelector final : public BoxSelector {
@@ -59,46 +78,42 @@ class ArkValeSelector final : public BoxSelector {
 // strength is what the queries near it give it; since a KV cache holds no queries, it is here the
 // sum of its products with the keys of its block. 128 tokens at the start and 4096 at the end are
 // always kept.
-class InfLlmSelector final : public Selector {
+class InfLlmSelector final : public MeanQuerySelector {
  public:
-  explicit InfLlmSelector(const SelectorShape& shape) : Selector(shape) {}
+  explicit InfLlmSelector(const SelectorShape& shape) : MeanQuerySelector(shape) {}
   std::string_view name() const noexcept override { return "infllm"; }
   LandmarkShape landmarks() const noexcept override {
     return {block_tokens(), block_tokens(), head_dim()};
   }
   AlwaysKept kept() const noexcept override;
   float Summarize(const float* keys, float* features) const noexcept override;
-  void Project(const GroupQuery& query, float* out) const noexcept override;
   void Combine(const Products& products, size_t blocks, float* scores) const noexcept override;
 };
 
 // InfLLM-V2 (arXiv 2509.24663): means of 32 tokens every 16; their softmax for each head, summed
 // over the group; a block's score is the largest of the stretches that reach into it. A window of
 // 2048 tokens is always kept, and contexts below 8192 are dense.
-class InfLlmV2Selector final : public Selector {
+class InfLlmV2Selector final : public HeadQuerySelector {
  public:
-  explicit InfLlmV2Selector(const SelectorShape& shape) : Selector(shape) {}
+  explicit InfLlmV2Selector(const SelectorShape& shape) : HeadQuerySelector(shape) {}
   std::string_view name() const noexcept override { return "infllm-v2"; }
   LandmarkShape landmarks() const noexcept override;
   AlwaysKept kept() const noexcept override;
   size_t dense_below() const noexcept override { return 8192; }
-  size_t rows(size_t heads) const noexcept override { return heads; }
   float Summarize(const float* keys, float* features) const noexcept override;
-  void Project(const GroupQuery& query, float* out) const noexcept override;
   void Combine(const Products& products, size_t blocks, float* scores) const noexcept override;
 };
 
 // After ShadowKV (arXiv 2410.21465): means of chunks of 8 tokens, a block scores as its best chunk.
 // The 48 chunks whose keys are least like their mean (the lowest cosine among the 8) are always
 // kept, and 4 chunks at the end.
-class ShadowKvSelector final : public Selector {
+class ShadowKvSelector final : public MeanQuerySelector {
  public:
-  explicit ShadowKvSelector(const SelectorShape& shape) : Selector(shape) {}
+  explicit ShadowKvSelector(const SelectorShape& shape) : MeanQuerySelector(shape) {}
   std::string_view name() const noexcept override { return "shadowkv"; }
   LandmarkShape landmarks() const noexcept override;
   AlwaysKept kept() const noexcept override;
   float Summarize(const float* keys, float* features) const noexcept override;
-  void Project(const GroupQuery& query, float* out) const noexcept override;
   void Combine(const Products& products, size_t blocks, float* scores) const noexcept override;
 };
 
@@ -118,15 +133,13 @@ class StreamingSelector final : public Selector {
 
 // The blocks that the attention gives the most weight: sum_h of the softmax over all tokens, summed
 // over the block's. It reads every key, and is what other selectors are measured against.
-class OracleSelector final : public Selector {
+class OracleSelector final : public HeadQuerySelector {
  public:
-  explicit OracleSelector(const SelectorShape& shape) : Selector(shape) {}
+  explicit OracleSelector(const SelectorShape& shape) : HeadQuerySelector(shape) {}
   std::string_view name() const noexcept override { return "oracle"; }
   LandmarkShape landmarks() const noexcept override { return {1, 1, head_dim()}; }
   AlwaysKept kept() const noexcept override { return {}; }
-  size_t rows(size_t heads) const noexcept override { return heads; }
   float Summarize(const float* keys, float* features) const noexcept override;
-  void Project(const GroupQuery& query, float* out) const noexcept override;
   void Combine(const Products& products, size_t blocks, float* scores) const noexcept override;
 };
 

@@ -3,12 +3,12 @@
 
 #include <cmath>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "offpath/attention/decode/decoder.h"
 #include "offpath/base/error.h"
+#include "tests/attention/random_floats.h"
 
 namespace offpath::attention {
 namespace {
@@ -30,14 +30,6 @@ DecoderOptions OptionsOf(const PolicyOptions& policy) {
   return options;
 }
 
-std::vector<float> Random(uint64_t seed, size_t count) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> row(count);
-  for (float& x : row) x = normal(random);
-  return row;
-}
-
 void Append(Decoder& decoder, SequenceId id, const std::vector<float>& rows, size_t count) {
   for (size_t layer = 0; layer < kLayers; ++layer) {
     decoder.Append(id, layer,
@@ -57,9 +49,9 @@ std::vector<float> Attend(Decoder& decoder, SequenceId id, std::vector<float> qu
 }
 
 TEST(Decoder, ForkedAndCutSequencesAttendAsThoseMadeFromScratch) {
-  const std::vector<float> prompt = Random(1, 700 * kKvHeads * kDim);
-  const std::vector<float> other = Random(2, 90 * kKvHeads * kDim);
-  const std::vector<float> query = Random(3, kHeads * kDim);
+  const std::vector<float> prompt = RandomFloats(1, 700 * kKvHeads * kDim);
+  const std::vector<float> other = RandomFloats(2, 90 * kKvHeads * kDim);
+  const std::vector<float> query = RandomFloats(3, kHeads * kDim);
   for (const char* selector :
        {"quest", "mean-std", "arkvale", "infllm", "shadowkv", "streaming", "oracle"}) {
     SCOPED_TRACE(selector);
@@ -75,7 +67,7 @@ TEST(Decoder, ForkedAndCutSequencesAttendAsThoseMadeFromScratch) {
       const SequenceId same = fresh.Create();
       Append(fresh, same, prompt, kept);
       for (uint64_t seed = 100; seed < 140; ++seed) {
-        const std::vector<float> any = Random(seed, kHeads * kDim);
+        const std::vector<float> any = RandomFloats(seed, kHeads * kDim);
         EXPECT_EQ(Attend(decoder, fork, any), Attend(fresh, same, any)) << kept;
       }
       Append(decoder, fork, other, 90);
@@ -90,8 +82,8 @@ TEST(Decoder, ForkedAndCutSequencesAttendAsThoseMadeFromScratch) {
 TEST(Decoder, WhatIsNotFiniteIsRejectedByNameAndLeavesTheSequence) {
   Decoder decoder(OptionsOf({.policy = Policy::kSerial, .budget_tokens = 256}));
   const SequenceId id = decoder.Create();
-  Append(decoder, id, Random(1, 20 * kKvHeads * kDim), 20);
-  std::vector<float> bad = Random(2, kKvHeads * kDim);
+  Append(decoder, id, RandomFloats(1, 20 * kKvHeads * kDim), 20);
+  std::vector<float> bad = RandomFloats(2, kKvHeads * kDim);
   bad[kDim + 1] = std::numeric_limits<float>::quiet_NaN();
   try {
     Append(decoder, id, bad, 1);
@@ -100,7 +92,7 @@ TEST(Decoder, WhatIsNotFiniteIsRejectedByNameAndLeavesTheSequence) {
     EXPECT_NE(std::string(error.what()).find("KV head 1"), std::string::npos) << error.what();
   }
   EXPECT_EQ(decoder.Tokens(id, 0), 20U);
-  std::vector<float> query = Random(3, kHeads * kDim);
+  std::vector<float> query = RandomFloats(3, kHeads * kDim);
   query[4 * kDim] = std::numeric_limits<float>::infinity();
   try {
     Attend(decoder, id, query);

@@ -5,24 +5,16 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "offpath/base/buffer.h"
 #include "offpath/base/error.h"
+#include "tests/attention/random_floats.h"
 
 namespace offpath::attention {
 namespace {
 
 constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kI8};
-
-std::vector<float> RandomRows(uint64_t seed, size_t count) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> rows(count);
-  for (float& x : rows) x = normal(random);
-  return rows;
-}
 
 // The largest error of an element of a row whose largest magnitude is `largest`.
 float ErrorBound(KvType type, float x, float largest) {
@@ -49,8 +41,8 @@ TEST(HeadBlock, TokensComeBackWithinTheTypesError) {
         CheckShape(shape);
         Buffer<std::byte> block(LayOutHeadBlock(shape).bytes);
         const size_t stride = dim + 3;
-        const std::vector<float> keys = RandomRows(dim, tokens * stride);
-        const std::vector<float> values = RandomRows(dim + 1, tokens * stride);
+        const std::vector<float> keys = RandomFloats(dim, tokens * stride);
+        const std::vector<float> values = RandomFloats(dim + 1, tokens * stride);
         // In pieces of odd sizes, as tokens are appended.
         for (size_t at = 0, piece = 1; at < tokens; at += piece, piece = piece * 3 % 11 + 1) {
           piece = std::min(piece, tokens - at);
@@ -85,7 +77,7 @@ TEST(HeadBlock, WritingATokenLeavesTheOthersAlone) {
   for (const KvType type : kTypes) {
     const KvShape shape = {.type = type, .head_dim = 36, .block_tokens = 32};
     Buffer<std::byte> block(LayOutHeadBlock(shape).bytes);
-    const std::vector<float> rows = RandomRows(1, 32 * 36);
+    const std::vector<float> rows = RandomFloats(1, 32 * 36);
     const TokenRows all = {.keys = rows.data(),
                            .values = rows.data(),
                            .key_stride = 36,

@@ -6,7 +6,6 @@
 #include <random>
 #include <vector>
 
-#include "offpath/attention/select/selectors.h"
 #include "tests/base/simd_targets.h"
 
 namespace offpath::attention {
@@ -68,36 +67,6 @@ TEST(LandmarkTable, ClampsToF16AndItsCopiesAreTheirOwn) {
   ScoreLandmarks(copy, {row, 1}, 0, 4, scores.data(), 32);
   EXPECT_EQ(scores[2], 65504.0F);
   EXPECT_EQ(scores[3], 0.0F);
-}
-
-TEST(QuestSelector, ScoresAreTheMeanOverHeadsOfTheBoxBound) {
-  std::mt19937_64 random(9);
-  std::normal_distribution<float> normal;
-  for (const size_t dim : {size_t{64}, size_t{88}, size_t{100}, size_t{128}, size_t{256}}) {
-    for (const size_t heads : {1, 3, 5, 6, 7, 8, 16}) {
-      const auto selector = MakeSelector("quest", {.head_dim = dim});
-      std::vector<float> keys(16 * dim);
-      std::vector<float> query(heads * dim);
-      for (float& x : keys) x = normal(random);
-      for (float& x : query) x = normal(random);
-      std::vector<float> features(2 * dim);
-      std::vector<float> projected(2 * dim);
-      selector->Summarize(keys.data(), features.data());
-      selector->Project({.rows = query.data(), .stride = dim, .heads = heads}, projected.data());
-      double got = 0;
-      for (size_t f = 0; f < 2 * dim; ++f) got += static_cast<double>(projected[f]) * features[f];
-      double expected = 0;
-      for (size_t h = 0; h < heads; ++h) {
-        for (size_t d = 0; d < dim; ++d) {
-          double best = -INFINITY;
-          const double q = query[h * dim + d];
-          for (size_t t = 0; t < 16; ++t) best = std::max(best, q * keys[t * dim + d]);
-          expected += best / static_cast<double>(heads);
-        }
-      }
-      EXPECT_NEAR(got, expected, 1e-5 * expected) << dim << " " << heads;
-    }
-  }
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "offpath/attention/select/landmark_scores.h"
+#include "tests/attention/random_floats.h"
 
 namespace offpath::attention {
 namespace {
@@ -47,9 +47,7 @@ void ExpectEqual(const SelectionIndex& a, const SelectionIndex& b) {
 
 TEST(SelectionIndex, IsAFunctionOfTheStoredKeysHoweverTheyCame) {
   std::mt19937_64 random(11);
-  std::normal_distribution<float> normal;
-  std::vector<float> rows(700 * 2 * kDim);
-  for (float& x : rows) x = normal(random);
+  const std::vector<float> rows = RandomFloats(11, 700 * 2 * kDim);
   for (const SelectorInfo& info : Selectors()) {
     SCOPED_TRACE(info.name);
     const auto selector = MakeSelector(info.name, {.head_dim = kDim, .block_tokens = 64});
