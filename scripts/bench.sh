@@ -9,13 +9,13 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-names='codec          row codecs against the memory bandwidth of the same run
+names='codec             row codecs against the memory bandwidth of the same run
 attention-select  exact selection from bounds against the flat scan: bytes and time by context
-wire-tcp       tcp channels against plain sockets on loopback
-graph-sample   batches and edges a second against GraphBolt; threads; growth with the graph
-graph-gather   the same with the gather of 128 f32 features
-graph-pack     bytes an edge of a packed batch against the int64 form
-graph-overlap  a memory node over a shaped link against its physical limit'
+wire-tcp          tcp channels against plain sockets on loopback
+graph-sample      batches and edges a second against GraphBolt; threads; growth with the graph
+graph-gather      the same with the gather of 128 f32 features
+graph-pack        bytes an edge of a packed batch against the int64 form
+graph-overlap     a memory node over a shaped link against its physical limit'
 
 [ $# -gt 0 ] || {
   printf '%s\n' "$names"

@@ -79,18 +79,12 @@ fetch_package() {
   fi
 }
 
-# Configures build/full once; later changes to CMake files are seen by the build itself, a llama.cpp that came
-# later is not.
+# Configures build/full once; later changes to CMake files are seen by the build itself.
 configure_full() {
   local wanted="-DPython_EXECUTABLE=$venv/bin/python"
-  if [ ! -f "$build/build.ninja" ] || [ "$root/build/llama/offpath-built-from.txt" -nt "$build/build.ninja" ] || ! grep -qx -- "Python_EXECUTABLE:[A-Z]*=$venv/bin/python" "$build/CMakeCache.txt"; then
+  if [ ! -f "$build/build.ninja" ] || ! grep -qx -- "Python_EXECUTABLE:[A-Z]*=$venv/bin/python" "$build/CMakeCache.txt"; then
     (cd "$root" && step configure cmake --preset full "$wanted")
   fi
-}
-
-# llama.cpp, unless it is installed.
-ensure_llama() {
-  pkg-config --exists llama 2> /dev/null || "$root/scripts/llama.sh"
 }
 
 # build_full [TARGET...]: all targets where none is named.
