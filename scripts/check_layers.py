@@ -23,12 +23,19 @@ ROOMS: dict[str, list[str]] = {
     "graph/protocol": [*SHARED, "graph/store", "graph/sample"],
     "graph/serve": [*SHARED, "graph/store", "graph/sample", "graph/protocol"],
     "graph/client": [*SHARED, "graph/store", "graph/sample", "graph/protocol"],
-    "attention/kv": SHARED,
+    "attention/tier": SHARED,
+    "attention/kv": [*SHARED, "attention/tier"],
     "attention/partial": [*SHARED, "attention/kv"],
     "attention/select": [*SHARED, "attention/kv"],
     "attention/predict": [*SHARED, "attention/kv", "attention/select"],
-    "attention/tier": SHARED,
-    "attention/decode": [*SHARED, "attention/kv", "attention/partial", "attention/select", "attention/predict"],
+    "attention/decode": [
+        *SHARED,
+        "attention/kv",
+        "attention/partial",
+        "attention/predict",
+        "attention/select",
+        "attention/tier",
+    ],
     "cli": [*SHARED, "graph"],
 }
 # Frameworks stay above: kernels take pointers, sizes and strides.

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "offpath/attention/tier/tiered_blocks.h"
+
 namespace offpath::attention {
 
 struct DecodeCounters {
@@ -26,6 +28,8 @@ struct DecodeCounters {
   uint64_t predicted_blocks = 0;  // P
   uint64_t covered_blocks = 0;    // P and A: what speculation had right
   uint64_t context_blocks = 0;    // all there were
+
+  TierCounters tier;  // zeros without one
 
   uint64_t wasted_blocks() const noexcept { return predicted_blocks - covered_blocks; }
   uint64_t repaired_blocks() const noexcept { return selected_blocks - covered_blocks; }

@@ -1,6 +1,7 @@
 #include "offpath/attention/decode/decode_step.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "offpath/attention/select/landmark_scores.h"
@@ -18,12 +19,22 @@ constexpr size_t kSpeculatedATask = 8;  // blocks
 
 }  // namespace
 
-DecodeStep::DecodeStep(const DecoderOptions& options, const Selector* selector)
+size_t SpeculatedBlocks(const DecoderOptions& options) noexcept {
+  const PolicyOptions& policy = options.policy;
+  if (policy.policy != Policy::kPrr) return 0;
+  if (policy.speculated_blocks != PolicyOptions::kAutomatic) return policy.speculated_blocks;
+  return options.tier.enabled() ? 2 * policy.budget_tokens / options.cache.shape.block_tokens : 0;
+}
+
+DecodeStep::DecodeStep(const DecoderOptions& options, const Selector* selector, TieredBlocks* tier)
     : options_(options),
       selector_(selector),
       group_(options.query_heads / options.cache.kv_heads),
+      speculated_count_(SpeculatedBlocks(options)),
       plans_(options.cache.kv_heads),
       spans_(options.cache.kv_heads),
+      sources_(options.cache.kv_heads),
+      reads_(tier),
       partials_(group_, options.cache.shape.head_dim),
       speculated_(group_, options.cache.shape.head_dim) {}
 
@@ -32,28 +43,44 @@ void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCount
   const uint64_t begin = leads ? NowNs() : 0;
   if (!preparation_.Run(worker, [&] { Prepare(target); })) return;
   if (sparse_) {
-    RunScores(target, worker);
+    RunScores(target);
     worker.Meet();
     for (size_t h; (h = choosing_.Take()) < plans_.size();) Choose(target, h);
     worker.Meet();
-    if (leads) PrepareSegments(target);
+    if (leads) {
+      PrepareLeftovers();
+      PrepareSegments();
+      reads_.Submit();
+    }
     worker.Meet();
   }
   const uint64_t selected = leads ? NowNs() : 0;
-  for (size_t i; (i = attending_.Take()) < segments_.size();) AttendSegment(target, i);
+  for (size_t i; (i = attending_.Take()) < leftovers_.size() + segments_.size();) {
+    if (i < leftovers_.size()) {
+      AttendPredicted(target, leftovers_[i].kv_head, leftovers_[i].place);
+    } else {
+      AttendSegment(target, i - leftovers_.size());
+    }
+  }
   worker.Meet();
   const uint64_t attended = leads ? NowNs() : 0;
-  for (size_t h; (h = merging_.Take()) < plans_.size();) {
-    MergeHead(target, h);
-    if (sparse_) Remember(target, h);
+  if (!reads_.failed()) {
+    for (size_t h; (h = merging_.Take()) < plans_.size();) {
+      MergeHead(target, h);
+      if (sparse_) Remember(target, h);
+    }
   }
   worker.Meet();
   if (!leads) return;
+  EndReads();
+  if (reads_.failed()) throw Error(reads_.error());
   const uint64_t end = NowNs();
   if (sparse_) {
     counters.select_ns += selected - begin;
     counters.attend_ns += attended - selected;
     counters.merge_ns += end - attended;
+    const double each = static_cast<double>(selected - begin) / static_cast<double>(landmarks_ + 1);
+    selection_ns_ = selection_ns_ == 0 ? each : 0.75 * selection_ns_ + 0.25 * each;
   } else {
     counters.dense_ns += end - begin;
   }
@@ -61,6 +88,7 @@ void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCount
 }
 
 void DecodeStep::Prepare(const StepTarget& target) {
+  CheckAlive(target.failure);
   const size_t block_tokens = options_.cache.shape.block_tokens;
   const LayerOptions& layer = options_.layers[target.layer];
   tokens_ = target.cache.Tokens(target.id, target.layer);
@@ -71,9 +99,9 @@ void DecodeStep::Prepare(const StepTarget& target) {
   }
   CheckQueries(options_, target, tokens_ - 1);
   first_token_ = layer.window > 0 && layer.window < tokens_ ? tokens_ - layer.window : 0;
-  sparse_ = options_.policy.policy != Policy::kDense && layer.window == 0 &&
-            target.layer >= selector_->dense_layers() && tokens_ >= selector_->dense_below() &&
-            options_.policy.budget_tokens / block_tokens < blocks_;
+  sparse_ = AttendsSparsely(options_, selector_, target.layer, tokens_);
+  reads_.Begin(target.cache, target.id, target.layer);
+  leftovers_.clear();
   for (TaskCounter* counter : {&scoring_, &speculating_, &choosing_, &attending_, &merging_}) {
     counter->Reset();
   }
@@ -81,21 +109,25 @@ void DecodeStep::Prepare(const StepTarget& target) {
     PrepareSparse(target);
     return;
   }
+  RestoreBlocks(target, first_token_ / block_tokens, blocks_);
   for (HeadPlan& plan : plans_) {
     plan.attended.clear();
     plan.predicted.clear();
+    plan.wanted.clear();
     plan.covered = 0;
     for (size_t b = first_token_ / block_tokens; b < blocks_; ++b) {
       plan.attended.push_back(static_cast<uint32_t>(b));
     }
   }
   for (size_t h = 0; h < plans_.size(); ++h) target.heads[h].selection.clear();
-  PrepareSegments(target);
+  PrepareSegments();
 }
 
 void DecodeStep::PrepareSparse(const StepTarget& target) {
   score_tasks_.clear();
   speculations_.clear();
+  unread_.clear();
+  landmarks_ = 0;
   size_t speculated = 0;
   for (size_t h = 0; h < plans_.size(); ++h) {
     HeadPlan& plan = plans_[h];
@@ -105,9 +137,9 @@ void DecodeStep::PrepareSparse(const StepTarget& target) {
       score_tasks_.push_back(
           {.kv_head = h, .first = first, .end = std::min(plan.landmarks, first + kLandmarksATask)});
     }
-    const bool speculates = options_.policy.policy == Policy::kPrr;
-    Predict(in, options_.policy, speculates ? options_.policy.speculated_blocks : 0,
-            target.heads[h], plan);
+    landmarks_ += plan.landmarks;
+    Predict(in, options_.policy, std::min(speculated_count_, blocks_), target.heads[h], plan);
+    FindPredicted(target, h);
     plan.first_speculation = speculated;
     speculated += plan.predicted.size();
     for (size_t first = 0; first < plan.predicted.size(); first += kSpeculatedATask) {
@@ -116,52 +148,96 @@ void DecodeStep::PrepareSparse(const StepTarget& target) {
                                .count = std::min(kSpeculatedATask, plan.predicted.size() - first)});
     }
   }
+  RequestAhead();
   speculated_.Resize(speculated);
   scores_left_.store(score_tasks_.size(), std::memory_order_relaxed);
   speculations_left_.store(speculations_.size(), std::memory_order_relaxed);
   speculated_early_ = false;
 }
 
-void DecodeStep::RunScores(const StepTarget& target, const Worker& worker) {
-  // The last worker speculates first, so that it runs beside the selection; one worker alone, or
-  // the others, score first. Whoever is done with one helps with the other.
-  const auto score = [&] {
-    for (size_t i; (i = scoring_.Take()) < score_tasks_.size();) {
-      const ScoreTask& task = score_tasks_[i];
-      HeadPlan& plan = plans_[task.kv_head];
-      const FeatureQueries queries = {.rows = plan.queries.data(),
-                                      .count = selector_->rows(group_)};
-      ScoreLandmarks(target.index.Landmarks(target.layer, task.kv_head), queries, task.first,
-                     task.end, plan.products.data(), plan.product_stride);
-      if (scores_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        speculated_early_ =
-            !speculations_.empty() && speculations_left_.load(std::memory_order_acquire) == 0;
-      }
-    }
-  };
-  const auto speculate = [&] {
-    for (size_t i; (i = speculating_.Take()) < speculations_.size();) {
-      Speculate(target, i);
-      speculations_left_.fetch_sub(1, std::memory_order_acq_rel);
-    }
-  };
-  if (worker.count > 1 && worker.index + 1 == worker.count) {
-    speculate();
-    score();
-  } else {
-    score();
-    speculate();
+void DecodeStep::FindPredicted(const StepTarget& target, size_t kv_head) {
+  HeadPlan& plan = plans_[kv_head];
+  plan.sources.clear();
+  plan.speculated.assign(plan.predicted.size(), 0);
+  const size_t first = unread_.size();
+  for (size_t i = 0; i < plan.predicted.size(); ++i) {
+    plan.sources.push_back(reads_.Known(kv_head, plan.predicted[i]));
+    if (plan.sources[i].bytes == nullptr) unread_.push_back({.kv_head = kv_head, .place = i});
   }
+  // The newest of the predictor's scores may be of fewer blocks than there are.
+  const std::span<const float> scores = target.heads[kv_head].ema.predictions();
+  const auto score = [&](const Predicted& p) {
+    const uint32_t block = plan.predicted[p.place];
+    return block < scores.size() ? scores[block] : std::numeric_limits<float>::infinity();
+  };
+  std::sort(unread_.begin() + static_cast<std::ptrdiff_t>(first), unread_.end(),
+            [&](const Predicted& a, const Predicted& b) {
+              const float x = score(a);
+              const float y = score(b);
+              return x != y ? x > y : a.place < b.place;
+            });
+  for (size_t i = first; i < unread_.size(); ++i) unread_[i].rank = i - first;
+}
+
+void DecodeStep::RequestAhead() {
+  if (unread_.empty()) return;
+  size_t count = unread_.size();
+  if (const uint64_t read_ns = reads_.tier()->read_ns(); read_ns > 0) {
+    const double window = selection_ns_ * static_cast<double>(landmarks_);
+    count = std::min(count, static_cast<size_t>(window / static_cast<double>(read_ns)));
+  }
+  std::sort(unread_.begin(), unread_.end(), [](const Predicted& a, const Predicted& b) {
+    return a.rank != b.rank ? a.rank < b.rank : a.kv_head < b.kv_head;
+  });
+  for (size_t i = 0; i < count; ++i) {
+    HeadPlan& plan = plans_[unread_[i].kv_head];
+    reads_.Ahead(unread_[i].kv_head, plan.predicted[unread_[i].place],
+                 plan.sources[unread_[i].place]);
+  }
+  reads_.Submit();
+}
+
+void DecodeStep::RunScores(const StepTarget& target) {
+  for (size_t i; (i = scoring_.Take()) < score_tasks_.size();) {
+    const ScoreTask& task = score_tasks_[i];
+    HeadPlan& plan = plans_[task.kv_head];
+    const FeatureQueries queries = {.rows = plan.queries.data(), .count = selector_->rows(group_)};
+    ScoreLandmarks(target.index.Landmarks(target.layer, task.kv_head), queries, task.first,
+                   task.end, plan.products.data(), plan.product_stride);
+    reads_.Poll();
+    if (scores_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      speculated_early_ =
+          !speculations_.empty() && speculations_left_.load(std::memory_order_acquire) == 0;
+    }
+  }
+  for (size_t i; (i = speculating_.Take()) < speculations_.size();) {
+    Speculate(target, i);
+    speculations_left_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+}
+
+void DecodeStep::AttendPredicted(const StepTarget& target, size_t kv_head, size_t place) {
+  const HeadPlan& plan = plans_[kv_head];
+  const uint32_t block = plan.predicted[place];
+  const BlockSource& source = plan.sources[place];
+  if (!reads_.Wait(kv_head, block, source)) return;
+  const BlockSpan span = SpanOfBlock(source, block);
+  // A state a block: what the selection turns out not to hold is left out of the merge.
+  AttendSpans(options_, target, QueryOf(target, kv_head), {&span, 1},
+              speculated_.At(plan.first_speculation + place));
 }
 
 void DecodeStep::Speculate(const StepTarget& target, size_t task) {
   const Segment& part = speculations_[task];
-  const HeadPlan& plan = plans_[part.kv_head];
-  // A state a block: what the selection turns out not to hold is left out of the merge.
+  HeadPlan& plan = plans_[part.kv_head];
   for (size_t i = part.first; i < part.first + part.count; ++i) {
-    const BlockSpan span = SpanOfBlock(target, part.kv_head, plan.predicted[i]);
-    AttendSpans(options_, target, QueryOf(target, part.kv_head), {&span, 1},
-                speculated_.At(plan.first_speculation + i));
+    if (scores_left_.load(std::memory_order_relaxed) == 0) return;
+    if (!reads_.Ready(plan.sources[i])) {
+      reads_.Poll();
+      continue;
+    }
+    AttendPredicted(target, part.kv_head, i);
+    plan.speculated[i] = 1;
   }
 }
 
@@ -172,22 +248,48 @@ void DecodeStep::Choose(const StepTarget& target, size_t kv_head) {
     // Until there is a last selection, this step's.
     const HeadMemory& memory = target.heads[kv_head];
     plan.attended = memory.selection.empty() ? plan.selected : memory.selection;
-    const auto last = static_cast<uint32_t>(blocks_ - 1);
-    if (plan.attended.back() != last) plan.attended.push_back(last);
+    AddLastBlock(InputOf(target, kv_head), plan.attended);
     plan.covered = 0;
     return;
   }
   plan.covered = Difference(plan.selected, plan.predicted, plan.attended);
+  const bool keep = options_.policy.extras == Extras::kKeep;
+  plan.wanted.resize(plan.predicted.size());
+  for (size_t i = 0; i < plan.predicted.size(); ++i) {
+    plan.wanted[i] =
+        keep || std::binary_search(plan.selected.begin(), plan.selected.end(), plan.predicted[i]);
+  }
 }
 
-void DecodeStep::PrepareSegments(const StepTarget& target) {
+void DecodeStep::PrepareLeftovers() {
+  for (size_t h = 0; h < plans_.size(); ++h) {
+    HeadPlan& plan = plans_[h];
+    for (size_t i = 0; i < plan.predicted.size(); ++i) {
+      if (plan.wanted[i] == 0 || plan.speculated[i] != 0) continue;
+      if (plan.sources[i].bytes == nullptr) {
+        plan.sources[i] = reads_.Need(h, plan.predicted[i]);
+      }
+      leftovers_.push_back({.kv_head = h, .place = i});
+    }
+  }
+  // Those that are there first: the others may come meanwhile.
+  std::stable_partition(leftovers_.begin(), leftovers_.end(), [&](const Predicted& p) {
+    return reads_.Ready(plans_[p.kv_head].sources[p.place]);
+  });
+}
+
+void DecodeStep::PrepareSegments() {
   const size_t block_tokens = options_.cache.shape.block_tokens;
   segments_.clear();
   for (size_t h = 0; h < plans_.size(); ++h) {
     HeadPlan& plan = plans_[h];
     std::vector<BlockSpan>& spans = spans_[h];
     spans.clear();
-    for (const uint32_t block : plan.attended) spans.push_back(SpanOfBlock(target, h, block));
+    sources_[h].clear();
+    for (const uint32_t block : plan.attended) {
+      sources_[h].push_back(reads_.Need(h, block));
+      spans.push_back(SpanOfBlock(sources_[h].back(), block));
+    }
     const size_t length =
         (spans.size() * block_tokens > kShortList ? kLongSegment : kShortSegment) / block_tokens;
     plan.first_segment = segments_.size();
@@ -203,13 +305,17 @@ void DecodeStep::PrepareSegments(const StepTarget& target) {
 void DecodeStep::AttendSegment(const StepTarget& target, size_t segment) {
   const Segment& part = segments_[segment];
   const std::span<const BlockSpan> spans = spans_[part.kv_head];
+  for (size_t i = part.first; i < part.first + part.count; ++i) {
+    if (!reads_.Wait(part.kv_head, plans_[part.kv_head].attended[i], sources_[part.kv_head][i])) {
+      return;
+    }
+  }
   AttendSpans(options_, target, QueryOf(target, part.kv_head),
               spans.subspan(part.first, part.count), partials_.At(segment));
 }
 
 void DecodeStep::MergeHead(const StepTarget& target, size_t kv_head) {
   const HeadPlan& plan = plans_[kv_head];
-  const bool keep = options_.policy.extras == Extras::kKeep;
   // The first state takes in the others.
   PartialStates sum = {};
   const auto add = [&](const PartialStates& part) {
@@ -219,11 +325,8 @@ void DecodeStep::MergeHead(const StepTarget& target, size_t kv_head) {
       Merge(sum, part);
     }
   };
-  size_t next = 0;
   for (size_t i = 0; i < plan.predicted.size(); ++i) {
-    while (next < plan.selected.size() && plan.selected[next] < plan.predicted[i]) ++next;
-    const bool wanted = next < plan.selected.size() && plan.selected[next] == plan.predicted[i];
-    if (wanted || keep) add(speculated_.At(plan.first_speculation + i));
+    if (plan.wanted[i] != 0) add(speculated_.At(plan.first_speculation + i));
   }
   for (size_t i = 0; i < plan.segments; ++i) add(partials_.At(plan.first_segment + i));
   WriteOutput(target, 0, kv_head, sum);
@@ -232,11 +335,24 @@ void DecodeStep::MergeHead(const StepTarget& target, size_t kv_head) {
 void DecodeStep::Remember(const StepTarget& target, size_t kv_head) {
   HeadMemory& memory = target.heads[kv_head];
   const HeadPlan& plan = plans_[kv_head];
-  if (options_.policy.policy == Policy::kPrr && options_.policy.speculated_blocks > 0 &&
-      options_.policy.predictor == Predictor::kEma) {
+  if (speculated_count_ > 0 && options_.policy.predictor == Predictor::kEma) {
     memory.ema.Observe(options_.policy.ema, plan.scores);
   }
   memory.selection = plan.selected;
+}
+
+void DecodeStep::EndReads() {
+  if (reads_.tier() == nullptr) return;
+  if (sparse_ && !reads_.failed()) {
+    // In the order of the blocks, whatever was predicted.
+    for (size_t h = 0; h < plans_.size(); ++h) {
+      const bool reuse = options_.policy.policy == Policy::kReuse;
+      for (const uint32_t block : reuse ? plans_[h].attended : plans_[h].selected) {
+        reads_.Used(h, block);
+      }
+    }
+  }
+  reads_.End();
 }
 
 void DecodeStep::Count(DecodeCounters& counters) const {

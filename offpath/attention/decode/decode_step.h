@@ -1,14 +1,25 @@
 // One decode step of a layer: one token of a sequence, all heads, by a team of workers.
 //
 // Phases, with a meeting of the team between two of them:
-//   prepare   worker 0: what to attend to, as far as that is known without scores
-//   score     tasks: landmarks in ranges; with prr then the predicted blocks
-//   choose    tasks: KV heads
-//   attend    tasks: segments of the blocks to attend to, of a fixed length
+//   prepare   worker 0: what to attend to, as far as that is known without scores; with prr, reads
+//             of predicted blocks P that are in the tier start
+//   score     tasks: landmarks in ranges. Who finds none left speculates: attends to blocks of P
+//             that are there, until the last score is in. All wait for the selection, so that no
+//             worker is taken from it; where it leaves none idle, speculation is the reads alone
+//   choose    tasks: KV heads. Then worker 0: reads of the selection's other blocks start
+//   attend    tasks: what is wanted of P and was not attended to yet, those in memory first; then
+//             segments of the other blocks, of a fixed length. Reads go on meanwhile, and are
+//             waited for block by block
 //   merge     tasks: KV heads: partial states in the order of the blocks, so that the result does
-//   not
-//             depend on who made them
+//             not depend on who made them or when
 // A dense step skips score and choose.
+//
+// Blocks of P have a partial state each, others one a segment: which is which depends on P alone,
+// never on what was read or attended to in time, so that the bits of a result do not either.
+//
+// How many of P's blocks are read ahead is as many as come while the selection runs: a read beyond
+// that delays those which turn out to be needed by its own time, and saves that time less often
+// than not. Selection's time and that of a read are taken from the steps before.
 //
 // Not thread-safe but for Run() by the workers of one team.
 #pragma once
@@ -19,13 +30,17 @@
 #include "offpath/attention/decode/head_plan.h"
 #include "offpath/attention/decode/partial_pool.h"
 #include "offpath/attention/decode/step.h"
+#include "offpath/attention/decode/step_reads.h"
 
 namespace offpath::attention {
 
+// Blocks that a KV head speculates on: 0 but for prr.
+size_t SpeculatedBlocks(const DecoderOptions& options) noexcept;
+
 class DecodeStep {
  public:
-  // selector: null for the dense policy. Both outlive the step.
-  DecodeStep(const DecoderOptions& options, const Selector* selector);
+  // selector: null for the dense policy. tier: null where all is in memory. All outlive the step.
+  DecodeStep(const DecoderOptions& options, const Selector* selector, TieredBlocks* tier);
 
   void Run(const StepTarget& target, const Worker& worker, DecodeCounters& counters);
 
@@ -36,6 +51,12 @@ class DecodeStep {
     size_t first = 0;  // into the head's spans
     size_t count = 0;
   };
+  // A block of a head's P.
+  struct Predicted {
+    size_t kv_head = 0;
+    size_t place = 0;  // in P
+    size_t rank = 0;   // by its predicted score, among those of the head that are to be read
+  };
   struct ScoreTask {
     size_t kv_head = 0;
     size_t first = 0;  // landmarks
@@ -44,26 +65,32 @@ class DecodeStep {
 
   void Prepare(const StepTarget& target);
   void PrepareSparse(const StepTarget& target);
-  void PrepareSegments(const StepTarget& target);
-  void RunScores(const StepTarget& target, const Worker& worker);
+  void FindPredicted(const StepTarget& target, size_t kv_head);
+  void RequestAhead();
+  void PrepareLeftovers();
+  void PrepareSegments();
+  void RunScores(const StepTarget& target);
   void Choose(const StepTarget& target, size_t kv_head);
   void AttendSegment(const StepTarget& target, size_t segment);
+  void AttendPredicted(const StepTarget& target, size_t kv_head, size_t place);
   void Speculate(const StepTarget& target, size_t task);
   void MergeHead(const StepTarget& target, size_t kv_head);
   void Remember(const StepTarget& target, size_t kv_head);
+  void EndReads();
   void Count(DecodeCounters& counters) const;
 
   StepInput InputOf(const StepTarget& target, size_t kv_head) const;
   GroupQuery QueryOf(const StepTarget& target, size_t kv_head) const noexcept {
     return GroupQueryOf(options_, target, 0, kv_head);
   }
-  BlockSpan SpanOfBlock(const StepTarget& target, size_t kv_head, size_t block) const {
-    return SpanOf(target, kv_head, block, first_token_, tokens_);
+  BlockSpan SpanOfBlock(const BlockSource& source, size_t block) const noexcept {
+    return SpanOf(options_.cache.shape, source.bytes, block, first_token_, tokens_);
   }
 
   const DecoderOptions& options_;
   const Selector* selector_;
-  size_t group_;  // query heads a KV head
+  size_t group_;             // query heads a KV head
+  size_t speculated_count_;  // blocks of P, at most
 
   // Of the step in progress.
   size_t tokens_ = 0;
@@ -71,8 +98,12 @@ class DecodeStep {
   size_t blocks_ = 0;
   bool sparse_ = false;
   LeaderPreparation preparation_;
-  std::vector<HeadPlan> plans_;                // [kv_heads]
-  std::vector<std::vector<BlockSpan>> spans_;  // [kv_heads]
+  std::vector<HeadPlan> plans_;                    // [kv_heads]
+  std::vector<std::vector<BlockSpan>> spans_;      // [kv_heads]
+  std::vector<std::vector<BlockSource>> sources_;  // of the spans
+  StepReads reads_;
+  std::vector<Predicted> unread_;     // of P, in the order in which they are read ahead
+  std::vector<Predicted> leftovers_;  // of P: wanted, not speculated on
   std::vector<Segment> segments_;
   std::vector<ScoreTask> score_tasks_;
   std::vector<Segment> speculations_;  // `first` is a place in P
@@ -86,6 +117,8 @@ class DecodeStep {
   std::atomic<size_t> scores_left_{0};
   std::atomic<size_t> speculations_left_{0};
   bool speculated_early_ = false;
+  size_t landmarks_ = 0;     // of all heads
+  double selection_ns_ = 0;  // a landmark, from the steps before
 };
 
 }  // namespace offpath::attention

@@ -9,6 +9,7 @@
 
 #include "offpath/attention/decode/decode_step.h"
 #include "offpath/attention/decode/prefill_step.h"
+#include "offpath/attention/tier/block_file.h"
 #include "offpath/base/error.h"
 
 namespace offpath::attention {
@@ -52,6 +53,39 @@ DecoderOptions Checked(const DecoderOptions& options) {
   return options;
 }
 
+std::unique_ptr<TieredBlocks> TierOf(const DecoderOptions& options) {
+  const TierOptions& tier = options.tier;
+  if (!tier.enabled()) return nullptr;
+  if (options.policy.policy == Policy::kDense) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "policy dense attends to all blocks in every step: a tier is for the policies that "
+                "select; give it memory, or another policy");
+  }
+  if (tier.timeout.count() <= 0) {
+    throw Error(ErrorCode::kInvalidArgument, "the tier's timeout must be more than 0");
+  }
+  const size_t block_bytes = LayOutHeadBlock(options.cache.shape).bytes;
+  const size_t budget = options.policy.budget_tokens / options.cache.shape.block_tokens;
+  const size_t heads = options.cache.kv_heads;
+  std::unique_ptr<BlockTier> blocks =
+      tier.make != nullptr
+          ? tier.make(block_bytes)
+          : std::make_unique<BlockFile>(BlockFileOptions{.folder = tier.folder,
+                                                         .block_bytes = block_bytes,
+                                                         .queue_depth = tier.queue_depth,
+                                                         .io_uring = tier.io_uring,
+                                                         .warn = tier.warn});
+  const size_t ahead = SpeculatedBlocks(options);
+  const bool keeps = options.policy.extras == Extras::kKeep;
+  return std::make_unique<TieredBlocks>(std::move(blocks),
+                                        TieredShape{.run_blocks = heads,
+                                                    .sets = options.cache.layers * heads,
+                                                    .hot = tier.hot_blocks,
+                                                    .used = heads * (budget + (keeps ? ahead : 0)),
+                                                    .ahead = heads * ahead,
+                                                    .timeout = tier.timeout});
+}
+
 // From where on f16 has only infinity; the others hold what f32 holds.
 float LimitOf(KvType type) noexcept {
   return type == KvType::kF16 ? 65520.0F : std::numeric_limits<float>::infinity();
@@ -63,13 +97,16 @@ struct Decoder::State {
   struct Sequence {
     SelectionIndex index;
     std::vector<HeadMemory> heads;  // [layers, kv_heads]
+    std::vector<size_t> spilled;    // [layers]: as StepTarget's
+    std::string failure;            // as StepTarget's
   };
 
   explicit State(const DecoderOptions& given)
       : options(Checked(given)),
         selector(SelectorOf(options)),
-        cache(options.cache),
-        decode(options, selector.get()),
+        tier(TierOf(options)),
+        cache(options.cache, tier.get()),
+        decode(options, selector.get(), tier.get()),
         prefill(options) {}
 
   Sequence& Find(SequenceId id) {
@@ -80,16 +117,70 @@ struct Decoder::State {
     }
     return at->second;
   }
+  Sequence& FindAlive(SequenceId id) {
+    Sequence& sequence = Find(id);
+    CheckAlive(sequence.failure);
+    return sequence;
+  }
   void CheckRows(size_t layer, size_t first, const TokenRows& rows) const;
+  // Calls what reads from the tier: an Error of its fails the sequence.
+  template <typename Call>
+  void Guard(Sequence& sequence, Call call);
+  // The whole blocks of a layer, but the newest, leave memory.
+  void SpillWhole(Sequence& sequence, SequenceId id, size_t layer);
+  // What landmarks of coming tokens are made from is in memory.
+  void RestoreNewest(Sequence& sequence, SequenceId id, size_t layer);
+  // Of a layer, that stay in memory: [n, end).
+  size_t FirstKept(SequenceId id, size_t layer) const;
 
   DecoderOptions options;
   std::shared_ptr<const Selector> selector;
+  std::unique_ptr<TieredBlocks> tier;  // null: all in memory
   KvCache cache;
   std::map<SequenceId, Sequence> sequences;
   DecodeStep decode;
   PrefillStep prefill;
   DecodeCounters counters;
 };
+
+template <typename Call>
+void Decoder::State::Guard(Sequence& sequence, Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    if (tier != nullptr) tier->EndStep();
+    const bool unread = error.code() == ErrorCode::kCorruptData ||
+                        error.code() == ErrorCode::kTimeout ||
+                        error.code() == ErrorCode::kUnavailable;
+    if (unread && sequence.failure.empty()) sequence.failure = error.message();
+    throw;
+  }
+}
+
+size_t Decoder::State::FirstKept(SequenceId id, size_t layer) const {
+  const size_t tokens = cache.Tokens(id, layer);
+  if (!AttendsSparsely(options, selector.get(), layer, tokens)) return 0;
+  // A landmark may begin in a block before that of its last token.
+  const size_t block_tokens = options.cache.shape.block_tokens;
+  const size_t kept = selector->landmarks().length / block_tokens + 1;
+  const size_t whole = tokens / block_tokens;
+  return whole > kept ? whole - kept : 0;
+}
+
+void Decoder::State::SpillWhole(Sequence& sequence, SequenceId id, size_t layer) {
+  if (tier == nullptr) return;
+  const size_t end = FirstKept(id, layer);
+  size_t& spilled = sequence.spilled[layer];
+  for (; spilled < end; ++spilled) cache.Spill(id, layer, spilled);
+}
+
+void Decoder::State::RestoreNewest(Sequence& sequence, SequenceId id, size_t layer) {
+  if (tier == nullptr) return;
+  const size_t first = FirstKept(id, layer);
+  if (cache.Restore(id, layer, first, cache.Blocks(id, layer))) {
+    sequence.spilled[layer] = std::min(sequence.spilled[layer], first);
+  }
+}
 
 void Decoder::State::CheckRows(size_t layer, size_t first, const TokenRows& rows) const {
   const float limit = LimitOf(options.cache.shape.type);
@@ -120,29 +211,38 @@ SequenceId Decoder::Create() {
   state.sequences.emplace(
       id, State::Sequence{.index = SelectionIndex(state.selector, state.options.cache),
                           .heads = std::vector<HeadMemory>(state.options.cache.layers *
-                                                           state.options.cache.kv_heads)});
+                                                           state.options.cache.kv_heads),
+                          .spilled = std::vector<size_t>(state.options.cache.layers, 0),
+                          .failure = {}});
   return id;
 }
 
 SequenceId Decoder::Fork(SequenceId from, size_t tokens) {
   State& state = *state_;
-  State::Sequence copy = state.Find(from);
+  State::Sequence copy = state.FindAlive(from);
   const SequenceId id = state.cache.Fork(from, tokens);
   state.sequences.emplace(id, std::move(copy));
-  Truncate(id, tokens);
+  try {
+    Truncate(id, tokens);
+  } catch (...) {
+    Free(id);
+    throw;
+  }
   return id;
 }
 
 void Decoder::Truncate(SequenceId id, size_t tokens) {
   State& state = *state_;
-  State::Sequence& sequence = state.Find(id);
+  State::Sequence& sequence = state.FindAlive(id);
+  const size_t block_tokens = state.options.cache.shape.block_tokens;
   state.cache.Truncate(id, tokens);
   sequence.index.Truncate(tokens);
   // The cut block's landmarks are made anew now: the next step may come without an append.
   for (size_t layer = 0; layer < state.options.cache.layers; ++layer) {
+    sequence.spilled[layer] = std::min(sequence.spilled[layer], tokens / block_tokens);
+    state.Guard(sequence, [&] { state.RestoreNewest(sequence, id, layer); });
     sequence.index.Update(state.cache, id, layer);
   }
-  const size_t block_tokens = state.options.cache.shape.block_tokens;
   for (HeadMemory& head : sequence.heads) {
     head.ema.Truncate(tokens / block_tokens);
     while (!head.selection.empty() && head.selection.back() >= tokens / block_tokens) {
@@ -163,9 +263,13 @@ size_t Decoder::Tokens(SequenceId id, size_t layer) const {
 void Decoder::Append(SequenceId id, size_t layer, const TokenRows& rows) {
   State& state = *state_;
   const uint64_t begin = NowNs();
-  State::Sequence& sequence = state.Find(id);
+  State::Sequence& sequence = state.FindAlive(id);
   state.CheckRows(layer, state.cache.Tokens(id, layer), rows);
-  state.cache.Append(id, layer, rows);
+  state.SpillWhole(sequence, id, layer);
+  state.Guard(sequence, [&] {
+    state.RestoreNewest(sequence, id, layer);
+    state.cache.Append(id, layer, rows);
+  });
   sequence.index.Update(state.cache, id, layer);
   state.counters.append_ns += NowNs() - begin;
 }
@@ -177,15 +281,33 @@ void Decoder::Attend(SequenceId id, size_t layer, const QueryRows& queries,
   const StepTarget target = {.cache = state.cache,
                              .id = id,
                              .layer = layer,
+                             .failure = sequence.failure,
+                             .spilled = sequence.spilled.data() + layer,
                              .index = sequence.index,
                              .heads = sequence.heads.data() + layer * state.options.cache.kv_heads,
                              .queries = queries,
                              .output = output};
-  if (queries.tokens == 1) {
-    state.decode.Run(target, worker, state.counters);
-  } else {
-    state.prefill.Run(target, worker, state.counters);
+  const auto run = [&] {
+    if (queries.tokens == 1) {
+      state.decode.Run(target, worker, state.counters);
+    } else {
+      state.prefill.Run(target, worker, state.counters);
+    }
+  };
+  if (worker.index != 0 || state.tier == nullptr) return run();
+  // What the step brought into memory goes again, also where it failed.
+  const size_t spilled = sequence.spilled[layer];
+  const auto spill_again = [&] {
+    if (sequence.spilled[layer] < spilled) state.SpillWhole(sequence, id, layer);
+  };
+  try {
+    state.Guard(sequence, run);
+  } catch (...) {
+    spill_again();
+    throw;
   }
+  spill_again();
+  state.counters.tier = state.tier->counters();
 }
 
 const std::vector<uint32_t>& Decoder::LastSelection(SequenceId id, size_t layer,
@@ -195,7 +317,11 @@ const std::vector<uint32_t>& Decoder::LastSelection(SequenceId id, size_t layer,
 
 const DecoderOptions& Decoder::options() const noexcept { return state_->options; }
 const KvCache& Decoder::cache() const noexcept { return state_->cache; }
+const TieredBlocks* Decoder::tier() const noexcept { return state_->tier.get(); }
 const DecodeCounters& Decoder::counters() const noexcept { return state_->counters; }
-void Decoder::ResetCounters() noexcept { state_->counters = {}; }
+void Decoder::ResetCounters() noexcept {
+  state_->counters = {};
+  if (state_->tier != nullptr) state_->tier->ResetCounters();
+}
 
 }  // namespace offpath::attention

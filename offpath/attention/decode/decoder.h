@@ -9,6 +9,11 @@
 // One token at a time is a decode step, to which the policy applies; several are a prefill, which
 // is dense and causal. What a step computes does not depend on the number of workers.
 //
+// With a tier (DecoderOptions::tier), a step that cannot read a block throws an Error that names
+// layer, KV head and block, and the sequence takes no more calls but Free(), each throwing the
+// same: what it attends to is not complete. Nothing is written to the output then. Other sequences
+// go on.
+//
 // Not thread-safe but for Attend() by the workers of one step: no other call may run meanwhile.
 #pragma once
 
@@ -22,6 +27,7 @@
 #include "offpath/attention/decode/team.h"
 #include "offpath/attention/kv/kv_cache.h"
 #include "offpath/attention/select/selector.h"
+#include "offpath/attention/tier/tier_options.h"
 
 namespace offpath::attention {
 
@@ -37,6 +43,10 @@ struct DecoderOptions {
   size_t query_heads = 0;            // a multiple of cache.kv_heads; neighbours share a KV head
   std::vector<LayerOptions> layers;  // [cache.layers]
   PolicyOptions policy;
+  // For layers that the policy makes sparse: their whole blocks but the newest leave memory as the
+  // sequence goes on. Others (dense and window layers) stay in memory. Prefill over spilled blocks
+  // brings a layer at a time back, so that memory must hold one layer's.
+  TierOptions tier;
 };
 
 // The last tokens of a sequence. Strides are in floats, from a token to the next and from a head to
@@ -75,7 +85,7 @@ class Decoder {
 
   // Called by all workers 0 .. count - 1 with the same arguments; returns when all are done.
   // Throws, from worker 0 alone and before anything is written, kInvalidArgument for queries that
-  // are not finite and for more tokens than the layer has.
+  // are not finite and for more tokens than the layer has; and the Error of a tier.
   void Attend(SequenceId id, size_t layer, const QueryRows& queries, const OutputRows& output,
               const Worker& worker);
 
@@ -85,6 +95,7 @@ class Decoder {
 
   const DecoderOptions& options() const noexcept;
   const KvCache& cache() const noexcept;
+  const TieredBlocks* tier() const noexcept;  // null: all in memory
   // Of all steps since the start or the last ResetCounters().
   const DecodeCounters& counters() const noexcept;
   void ResetCounters() noexcept;

@@ -55,6 +55,17 @@ void Predict(const StepInput& in, const PolicyOptions& policy, size_t count,
   if (plan.predicted.empty() || plan.predicted.back() != last) plan.predicted.push_back(last);
 }
 
+void AddLastBlock(const StepInput& in, std::vector<uint32_t>& selection) {
+  const auto last = static_cast<uint32_t>(in.blocks - 1);
+  if (!selection.empty() && selection.back() == last) return;
+  if (selection.size() >= in.budget) {
+    const size_t sinks = KeptWithin(in.selector.kept(), in.budget).sinks;
+    const size_t oldest = std::min(sinks, selection.size() - 1);
+    selection.erase(selection.begin() + static_cast<std::ptrdiff_t>(oldest));
+  }
+  selection.push_back(last);
+}
+
 void ChooseBlocks(const StepInput& in, const GroupQuery& query, HeadPlan& plan) {
   const size_t whole = in.index.WholeBlocks(in.layer);
   plan.scores.resize(whole);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "offpath/attention/decode/policy.h"
+#include "offpath/attention/decode/step_reads.h"
 #include "offpath/attention/predict/ema.h"
 #include "offpath/attention/select/selection_index.h"
 #include "offpath/attention/select/selector.h"
@@ -24,12 +25,15 @@ struct HeadMemory {
 
 // Within a step. The vectors are kept, so that steady state allocates nothing.
 struct HeadPlan {
-  std::vector<float> queries;       // [rows, features]
-  std::vector<float> products;      // [rows, product_stride]
-  std::vector<float> scores;        // [whole blocks]
-  std::vector<uint32_t> selected;   // A, ascending
-  std::vector<uint32_t> predicted;  // P, ascending
-  std::vector<uint32_t> attended;   // in the attention phase: A, A \ P or the last selection
+  std::vector<float> queries;        // [rows, features]
+  std::vector<float> products;       // [rows, product_stride]
+  std::vector<float> scores;         // [whole blocks]
+  std::vector<uint32_t> selected;    // A, ascending
+  std::vector<uint32_t> predicted;   // P, ascending
+  std::vector<uint32_t> attended;    // in the attention phase: A, A \ P or the last selection
+  std::vector<BlockSource> sources;  // of P
+  std::vector<uint8_t> speculated;   // of P: attended to while selecting
+  std::vector<uint8_t> wanted;       // of P: part of the result
   TopBlocks top;
   size_t product_stride = 0;
   size_t landmarks = 0;
@@ -64,6 +68,10 @@ void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan)
 // P: `count` blocks, from what the head remembers.
 void Predict(const StepInput& in, const PolicyOptions& policy, size_t count,
              const HeadMemory& memory, HeadPlan& plan);
+
+// Adds the last block to an earlier selection, ascending, where it began after it. Where that is
+// one more than the budget, the oldest block behind the sinks makes room.
+void AddLastBlock(const StepInput& in, std::vector<uint32_t>& selection);
 
 // A: turns the products into scores and chooses.
 void ChooseBlocks(const StepInput& in, const GroupQuery& query, HeadPlan& plan);

@@ -45,9 +45,11 @@ struct PolicyOptions {
   // Tokens a KV head attends to in a step, sinks and window counted; rounded down to whole blocks.
   // At least a block; more than the context is dense.
   size_t budget_tokens = 512;
-  // Blocks a KV head speculates on while selecting, with prr. 0 is right where no part of the
-  // machine is idle meanwhile: with the KV cache in memory and all cores selecting.
-  size_t speculated_blocks = 0;
+  // Blocks a KV head speculates on while selecting, with prr. kAutomatic: with a tier, twice the
+  // budget, since reads go on beside the selection, and none in memory, where no part of the
+  // machine is idle meanwhile. Of more than the context, the context.
+  static constexpr size_t kAutomatic = static_cast<size_t>(-1);
+  size_t speculated_blocks = kAutomatic;
   Predictor predictor = Predictor::kEma;
   EmaParameters ema = {};
 };

@@ -22,6 +22,7 @@ void PrefillStep::Run(const StepTarget& target, const Worker& worker, DecodeCoun
 }
 
 void PrefillStep::Prepare(const StepTarget& target) {
+  CheckAlive(target.failure);
   const size_t tokens = target.cache.Tokens(target.id, target.layer);
   if (target.queries.tokens > tokens) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -31,6 +32,7 @@ void PrefillStep::Prepare(const StepTarget& target) {
   }
   first_ = tokens - target.queries.tokens;
   CheckQueries(options_, target, first_);
+  RestoreBlocks(target, 0, target.cache.Blocks(target.id, target.layer));
   tasks_.Reset();
 }
 

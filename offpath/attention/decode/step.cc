@@ -24,6 +24,26 @@ void CheckQueries(const DecoderOptions& options, const StepTarget& target, size_
   }
 }
 
+bool AttendsSparsely(const DecoderOptions& options, const Selector* selector, size_t layer,
+                     size_t tokens) noexcept {
+  const size_t block_tokens = options.cache.shape.block_tokens;
+  const size_t blocks = (tokens + block_tokens - 1) / block_tokens;
+  return options.policy.policy != Policy::kDense && options.layers[layer].window == 0 &&
+         layer >= selector->dense_layers() && tokens >= selector->dense_below() &&
+         options.policy.budget_tokens / block_tokens < blocks;
+}
+
+void CheckAlive(const std::string& failure) {
+  if (failure.empty()) return;
+  throw Error(ErrorCode::kUnavailable, "the sequence failed before: " + failure);
+}
+
+void RestoreBlocks(const StepTarget& target, size_t first, size_t end) {
+  if (target.cache.Restore(target.id, target.layer, first, end)) {
+    *target.spilled = std::min(*target.spilled, first);
+  }
+}
+
 GroupQuery GroupQueryOf(const DecoderOptions& options, const StepTarget& target, size_t token,
                         size_t kv_head) noexcept {
   const QueryRows& queries = target.queries;
@@ -36,11 +56,16 @@ GroupQuery GroupQueryOf(const DecoderOptions& options, const StepTarget& target,
 }
 
 BlockSpan SpanOf(const StepTarget& target, size_t kv_head, size_t block, size_t begin, size_t end) {
-  const size_t block_tokens = target.cache.options().shape.block_tokens;
-  const size_t first = block * block_tokens;
-  return {.block = target.cache.HeadBlock(target.id, target.layer, kv_head, block),
+  return SpanOf(target.cache.options().shape,
+                target.cache.HeadBlock(target.id, target.layer, kv_head, block), block, begin, end);
+}
+
+BlockSpan SpanOf(const KvShape& shape, const std::byte* bytes, size_t block, size_t begin,
+                 size_t end) noexcept {
+  const size_t first = block * shape.block_tokens;
+  return {.block = bytes,
           .begin = static_cast<uint32_t>(std::max(first, begin) - first),
-          .end = static_cast<uint32_t>(std::min(block_tokens, end - first))};
+          .end = static_cast<uint32_t>(std::min(shape.block_tokens, end - first))};
 }
 
 void AttendSpans(const DecoderOptions& options, const StepTarget& target, const GroupQuery& query,

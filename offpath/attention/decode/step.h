@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <span>
+#include <string>
 
 #include "offpath/attention/decode/decoder.h"
 #include "offpath/attention/partial/partial_attention.h"
@@ -20,9 +21,11 @@ struct HeadMemory;
 
 // What a step works on; the same for all workers.
 struct StepTarget {
-  const KvCache& cache;
+  KvCache& cache;
   SequenceId id = 0;
   size_t layer = 0;
+  const std::string& failure;  // why the sequence takes no more steps; empty: it does
+  size_t* spilled = nullptr;  // blocks [0, n) of the layer that were spilled and not restored since
   const SelectionIndex& index;
   HeadMemory* heads = nullptr;  // [kv_heads], of this layer
   QueryRows queries;
@@ -40,12 +43,25 @@ inline uint64_t NowNs() noexcept {
 // first token is at position `first`.
 void CheckQueries(const DecoderOptions& options, const StepTarget& target, size_t first);
 
+// True where a decode step of a layer of so many tokens selects. selector: null for dense.
+bool AttendsSparsely(const DecoderOptions& options, const Selector* selector, size_t layer,
+                     size_t tokens) noexcept;
+
+// Throws the sequence's failure, if any.
+void CheckAlive(const std::string& failure);
+
+// Blocks [first, end) of the layer are in memory after this. Throws as KvCache::Restore().
+void RestoreBlocks(const StepTarget& target, size_t first, size_t end);
+
 // The query heads of a KV head, of the token number `token` of the queries.
 GroupQuery GroupQueryOf(const DecoderOptions& options, const StepTarget& target, size_t token,
                         size_t kv_head) noexcept;
 
 // The part of a block that lies in tokens [begin, end) of the sequence.
 BlockSpan SpanOf(const StepTarget& target, size_t kv_head, size_t block, size_t begin, size_t end);
+// The same of a block whose bytes are known.
+BlockSpan SpanOf(const KvShape& shape, const std::byte* bytes, size_t block, size_t begin,
+                 size_t end) noexcept;
 
 // out: attention of the query heads to the spans, within the layer's options.
 void AttendSpans(const DecoderOptions& options, const StepTarget& target, const GroupQuery& query,

@@ -27,12 +27,22 @@ std::string Megabytes(size_t bytes) {
 
 }  // namespace
 
-KvCache::KvCache(const KvCacheOptions& options) : options_(options) {
+Error UnreadBlock(SequenceId id, size_t layer, size_t kv_head, size_t block,
+                  const TierFailure& failure) {
+  return Error(failure.code, "layer " + std::to_string(layer) + ", KV head " +
+                                 std::to_string(kv_head) + ", block " + std::to_string(block) +
+                                 " of sequence " + std::to_string(id) +
+                                 " could not be read back: " + failure.what);
+}
+
+KvCache::KvCache(const KvCacheOptions& options, TieredBlocks* tier)
+    : options_(options), tier_(tier) {
   CheckShape(options_.shape);
   CheckRange("layers", options_.layers, kMostLayers);
   CheckRange("KV heads", options_.kv_heads, kMostHeads);
   head_block_bytes_ = LayOutHeadBlock(options_.shape).bytes;
-  page_bytes_ = head_block_bytes_ * options_.kv_heads * options_.layers;
+  part_bytes_ = head_block_bytes_ * options_.kv_heads;
+  page_bytes_ = part_bytes_ * options_.layers;
   if (options_.memory_bytes < page_bytes_) {
     throw Error(ErrorCode::kInvalidArgument,
                 "a KV cache of " + Megabytes(options_.memory_bytes) +
@@ -60,7 +70,7 @@ SequenceId KvCache::Fork(SequenceId from, size_t tokens) {
       .id = next_id_,
       .pages = {source.pages.begin(), source.pages.begin() + static_cast<std::ptrdiff_t>(blocks)},
       .tokens = std::vector<size_t>(options_.layers, tokens)};
-  for (const uint32_t page : fork.pages) ++pages_[page].sequences;
+  for (const uint32_t page : fork.pages) ++pages_[page];
   sequences_.push_back(std::move(fork));
   return next_id_++;
 }
@@ -94,7 +104,7 @@ void KvCache::Append(SequenceId id, size_t layer, const TokenRows& rows) {
   const size_t first = sequence.tokens[layer];
   const size_t end = CheckedAdd(first, rows.count, "tokens of a sequence");
   if (rows.count == 0) return;
-  MakeWritable(sequence, first, end);
+  MakeWritable(sequence, layer, first, end);
   for (size_t done = 0; done < rows.count;) {
     const size_t slot = (first + done) % block_tokens;
     const size_t count = std::min(block_tokens - slot, rows.count - done);
@@ -104,7 +114,8 @@ void KvCache::Append(SequenceId id, size_t layer, const TokenRows& rows) {
       part.keys += done * rows.key_stride + head * options_.shape.head_dim;
       part.values += done * rows.value_stride + head * options_.shape.head_dim;
       part.count = count;
-      const size_t bad = WriteTokens(options_.shape, HeadBlockOf(page, layer, head), slot, part);
+      std::byte* block = MemoryOf(PartOf(page, layer).memory) + head * head_block_bytes_;
+      const size_t bad = WriteTokens(options_.shape, block, slot, part);
       if (bad != kAllWritten) {
         // Beyond the sequence's tokens nothing is ever read: what was written stays unseen.
         throw Error(ErrorCode::kInvalidArgument,
@@ -129,6 +140,54 @@ size_t KvCache::Blocks(SequenceId id, size_t layer) const {
 
 const std::byte* KvCache::HeadBlock(SequenceId id, size_t layer, size_t kv_head,
                                     size_t block) const {
+  const std::byte* memory = Locate(id, layer, kv_head, block).memory;
+  if (memory != nullptr) return memory;
+  throw Error(ErrorCode::kInvalidArgument,
+              "layer " + std::to_string(layer) + ", block " + std::to_string(block) +
+                  " of sequence " + std::to_string(id) + " is in the tier: restore it first");
+}
+
+KvCache::HeadBlockPlace KvCache::Locate(SequenceId id, size_t layer, size_t kv_head,
+                                        size_t block) const {
+  const Part& part = PartOf(PageOf(id, layer, kv_head, block), layer);
+  if (part.memory == kNoPart) return {.memory = nullptr, .tier_block = part.run + kv_head};
+  return {.memory = MemoryOf(part.memory) + kv_head * head_block_bytes_, .tier_block = 0};
+}
+
+void KvCache::Spill(SequenceId id, size_t layer, size_t block) {
+  Part& part = PartOf(PageOf(id, layer, 0, block), layer);
+  if (part.memory == kNoPart) return;
+  if (tier_ == nullptr) throw Error(ErrorCode::kInvalidArgument, "a KV cache without a tier");
+  if (part.run == kNoRun) part.run = tier_->Spill({MemoryOf(part.memory), part_bytes_});
+  FreePart(part);
+}
+
+bool KvCache::Restore(SequenceId id, size_t layer, size_t first, size_t end) {
+  std::vector<TieredBlocks::RunRead> reads;
+  std::vector<size_t> blocks;
+  for (size_t block = first; block < end; ++block) {
+    if (PartOf(PageOf(id, layer, 0, block), layer).memory == kNoPart) blocks.push_back(block);
+  }
+  if (blocks.empty()) return false;
+  if (!ReserveParts(blocks.size())) {
+    throw Error(ErrorCode::kResourceExhausted,
+                "layer " + std::to_string(layer) + " of sequence " + std::to_string(id) + " has " +
+                    std::to_string(blocks.size()) + " blocks in the tier that are needed in " +
+                    "memory at once: the KV cache has " + Megabytes(options_.memory_bytes) +
+                    ", of which they would take " + Megabytes(blocks.size() * part_bytes_));
+  }
+  for (const size_t block : blocks) {
+    Part& part = PartOf(PageOf(id, layer, 0, block), layer);
+    part.memory = TakePart();
+    reads.push_back({.first = part.run, .into = MemoryOf(part.memory)});
+  }
+  const std::optional<TieredBlocks::RunFailure> failure = tier_->ReadRuns(reads);
+  if (!failure) return true;
+  for (const size_t block : blocks) FreePart(PartOf(PageOf(id, layer, 0, block), layer));
+  throw UnreadBlock(id, layer, failure->block, blocks[failure->run], failure->failure);
+}
+
+uint32_t KvCache::PageOf(SequenceId id, size_t layer, size_t kv_head, size_t block) const {
   const size_t blocks = Blocks(id, layer);
   if (kv_head >= options_.kv_heads || block >= blocks) {
     throw Error(ErrorCode::kInvalidArgument, "KV head " + std::to_string(kv_head) + ", block " +
@@ -137,8 +196,7 @@ const std::byte* KvCache::HeadBlock(SequenceId id, size_t layer, size_t kv_head,
                                                  std::to_string(options_.kv_heads) + " heads and " +
                                                  std::to_string(blocks) + " blocks");
   }
-  const size_t place = (layer * options_.kv_heads + kv_head) * head_block_bytes_;
-  return pages_[Find(id).pages[block]].bytes.data() + place;
+  return Find(id).pages[block];
 }
 
 const KvCache::Sequence& KvCache::Find(SequenceId id) const {
@@ -163,41 +221,96 @@ void KvCache::CheckLayer(size_t layer) const {
   }
 }
 
+bool KvCache::ReserveParts(size_t parts) {
+  while (free_parts_.size() < parts) {
+    if (chunks_.size() >= pages_in_all()) return false;
+    const auto first = static_cast<uint32_t>(chunks_.size() * options_.layers);
+    chunks_.emplace_back(page_bytes_);
+    free_parts_.reserve(chunks_.size() * options_.layers);  // so that FreePart() cannot fail
+    for (size_t i = options_.layers; i-- > 0;) {
+      free_parts_.push_back(first + static_cast<uint32_t>(i));
+    }
+  }
+  return true;
+}
+
+uint32_t KvCache::TakePart() {
+  const uint32_t part = free_parts_.back();
+  free_parts_.pop_back();
+  return part;
+}
+
+void KvCache::FreePart(Part& part) {
+  if (part.memory != kNoPart) free_parts_.push_back(std::exchange(part.memory, kNoPart));
+}
+
 uint32_t KvCache::TakePage() {
+  if (!ReserveParts(options_.layers)) {
+    throw Error(ErrorCode::kResourceExhausted,
+                "the KV cache is full: all " + std::to_string(pages_in_all()) + " pages of " +
+                    Megabytes(page_bytes_) +
+                    " hold tokens; free or cut sequences, or give it more than " +
+                    Megabytes(options_.memory_bytes));
+  }
   uint32_t page = 0;
   if (!free_.empty()) {
     page = free_.back();
     free_.pop_back();
   } else {
-    if (pages_.size() >= pages_in_all()) {
-      throw Error(ErrorCode::kResourceExhausted,
-                  "the KV cache is full: all " + std::to_string(pages_in_all()) + " pages of " +
-                      Megabytes(page_bytes_) +
-                      " hold tokens; free or cut sequences, or give it more than " +
-                      Megabytes(options_.memory_bytes));
-    }
     page = static_cast<uint32_t>(pages_.size());
-    pages_.push_back({.bytes = Buffer<std::byte>(page_bytes_), .sequences = 0});
-    free_.reserve(pages_.size());  // so that Release cannot fail
+    pages_.push_back(0);
+    parts_.resize(pages_.size() * options_.layers);
+    free_.reserve(pages_.size());  // so that Release() cannot fail
   }
-  pages_[page].sequences = 1;
+  for (size_t layer = 0; layer < options_.layers; ++layer) {
+    PartOf(page, layer).memory = TakePart();
+  }
+  pages_[page] = 1;
   return page;
 }
 
 void KvCache::Release(uint32_t page) {
-  if (--pages_[page].sequences == 0) free_.push_back(page);
+  if (--pages_[page] > 0) return;
+  // Backwards, so that the next page takes them in the order of memory.
+  for (size_t layer = options_.layers; layer-- > 0;) {
+    Part& part = PartOf(page, layer);
+    FreePart(part);
+    if (part.run != kNoRun) tier_->Release(std::exchange(part.run, kNoRun));
+  }
+  free_.push_back(page);
 }
 
-void KvCache::MakeWritable(Sequence& sequence, size_t first, size_t end) {
+uint32_t KvCache::CopyPage(uint32_t page, SequenceId id, size_t block) {
+  const uint32_t copy = TakePage();
+  for (size_t layer = 0; layer < options_.layers; ++layer) {
+    const Part& from = PartOf(page, layer);
+    std::byte* into = MemoryOf(PartOf(copy, layer).memory);
+    if (from.memory != kNoPart) {
+      std::memcpy(into, MemoryOf(from.memory), part_bytes_);
+      continue;
+    }
+    const TieredBlocks::RunRead read = {.first = from.run, .into = into};
+    if (const auto failure = tier_->ReadRuns({&read, 1})) {
+      Release(copy);
+      throw UnreadBlock(id, layer, failure->block, block, failure->failure);
+    }
+  }
+  return copy;
+}
+
+void KvCache::MakeWritable(Sequence& sequence, size_t layer, size_t first, size_t end) {
   const size_t block_tokens = options_.shape.block_tokens;
   const size_t last = (end - 1) / block_tokens;
   const size_t held = sequence.pages.size();
-  // Only the first block can be shared: those behind it are new, or another layer's step made them.
+  // Only the first block can be shared or spilled: those behind it are new, or another layer's step
+  // made them.
   const size_t block = first / block_tokens;
-  if (block < held && pages_[sequence.pages[block]].sequences > 1) {
-    const uint32_t copy = TakePage();
-    std::memcpy(pages_[copy].bytes.data(), pages_[sequence.pages[block]].bytes.data(), page_bytes_);
+  if (block < held && pages_[sequence.pages[block]] > 1) {
+    const uint32_t copy = CopyPage(sequence.pages[block], sequence.id, block);
     Release(std::exchange(sequence.pages[block], copy));
+  } else if (block < held && PartOf(sequence.pages[block], layer).run != kNoRun) {
+    Restore(sequence.id, layer, block, block + 1);
+    tier_->Release(std::exchange(PartOf(sequence.pages[block], layer).run, kNoRun));
   }
   try {
     while (sequence.pages.size() <= last) sequence.pages.push_back(TakePage());
@@ -205,10 +318,6 @@ void KvCache::MakeWritable(Sequence& sequence, size_t first, size_t end) {
     for (; sequence.pages.size() > held; sequence.pages.pop_back()) Release(sequence.pages.back());
     throw;
   }
-}
-
-std::byte* KvCache::HeadBlockOf(uint32_t page, size_t layer, size_t kv_head) {
-  return pages_[page].bytes.data() + (layer * options_.kv_heads + kv_head) * head_block_bytes_;
 }
 
 }  // namespace offpath::attention
