@@ -28,14 +28,9 @@ RowFormat FormatOf(KvType type) noexcept {
   return {.type = RowType::kF32};
 }
 
-// Elements of a token that lie side by side in a strip.
-size_t RunOf(KvType type) noexcept {
-  return type == KvType::kI8 ? 4 : type == KvType::kBF16 ? 2 : 1;
-}
-
 // Where the element d of a token's key lies, in elements from the start of the keys.
 size_t KeyPlace(const KvShape& shape, size_t slot, size_t d) noexcept {
-  const size_t run = RunOf(shape.type);
+  const size_t run = KeyRun(shape.type);
   const size_t strip = slot / kStripTokens * kStripTokens * shape.head_dim;
   return strip + d / run * run * kStripTokens + slot % kStripTokens * run + d % run;
 }
@@ -61,6 +56,34 @@ void GatherKey(const KvShape& shape, const std::byte* keys, size_t slot, std::by
     std::memcpy(&bits, keys + KeyPlace(shape, slot, d) * sizeof(Element), sizeof(Element));
     bits = static_cast<Element>(bits ^ kFlip);
     std::memcpy(row + d * sizeof(Element), &bits, sizeof(Element));
+  }
+}
+
+// Where the values of a token start, and the bytes from one of its elements to the next.
+size_t ValuePlace(const KvShape& shape, size_t slot) noexcept {
+  const size_t run = ValueRun(shape.type);
+  return (slot / run * run * shape.head_dim + slot % run) * ElementBytes(shape.type);
+}
+
+void ScatterValue(const KvShape& shape, std::byte* values, size_t slot,
+                  const std::byte* row) noexcept {
+  std::byte* to = values + ValuePlace(shape, slot);
+  const size_t run = ValueRun(shape.type);
+  if (run == 1) {
+    std::memcpy(to, row, shape.head_dim * ElementBytes(shape.type));
+  } else {
+    for (size_t d = 0; d < shape.head_dim; ++d) to[d * run] = row[d];
+  }
+}
+
+void GatherValue(const KvShape& shape, const std::byte* values, size_t slot,
+                 std::byte* row) noexcept {
+  const std::byte* from = values + ValuePlace(shape, slot);
+  const size_t run = ValueRun(shape.type);
+  if (run == 1) {
+    std::memcpy(row, from, shape.head_dim * ElementBytes(shape.type));
+  } else {
+    for (size_t d = 0; d < shape.head_dim; ++d) row[d] = from[d * run];
   }
 }
 
@@ -127,8 +150,7 @@ size_t WriteTokens(const KvShape& shape, std::byte* block, size_t first,
       const size_t slot = first + done + i;
       std::memcpy(block + layout.value_scales + slot * sizeof(float), encoded.row(i),
                   encoded.scale_bytes);
-      std::memcpy(block + layout.values + slot * encoded.element_bytes, encoded.elements(i),
-                  encoded.element_bytes);
+      ScatterValue(shape, block + layout.values, slot, encoded.elements(i));
     }
     const size_t bad = std::min(bad_key, bad_value);
     if (bad != codec::kAllFinite) return done + bad;
@@ -152,8 +174,7 @@ void ReadToken(const KvShape& shape, const std::byte* block, size_t slot, float*
   EncodedRows encoded(shape);
   std::memcpy(encoded.row(0), block + layout.value_scales + slot * sizeof(float),
               encoded.scale_bytes);
-  std::memcpy(encoded.elements(0), block + layout.values + slot * encoded.element_bytes,
-              encoded.element_bytes);
+  GatherValue(shape, block + layout.values, slot, encoded.elements(0));
   DecodeRows(encoded.format, encoded.bytes, 1, shape.head_dim, value, shape.head_dim);
 }
 

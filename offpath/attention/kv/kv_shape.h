@@ -7,8 +7,12 @@
 //
 //   f32, f16   keys [strips, head_dim, 16]           values [block_tokens, head_dim]
 //   bf16       keys [strips, head_dim / 2, 16, 2]    values the same
-//   i8         keys [strips, head_dim / 4, 16, 4]    values the same, and before both the scales of
-//              keys and of values, f32 [block_tokens] each; key codes are stored plus 128
+//   i8         keys [strips, head_dim / 4, 16, 4]    values [block_tokens / 4, head_dim, 4]
+//              and before both the scales of keys and of values, f32 [block_tokens] each; key codes
+//              are stored plus 128
+//
+// So four bytes that are multiplied with others and added up lie side by side, as the dot products
+// of bytes take them: of i8, four dimensions of a key and four tokens of a value's column.
 //
 // Each part starts at a multiple of 64 bytes. i8 quantizes a token's key and its value with a scale
 // each, as codec/rows.h does.
@@ -55,6 +59,14 @@ struct HeadBlockLayout {
 constexpr size_t ElementBytes(KvType type) noexcept {
   return type == KvType::kF32 ? 4 : type == KvType::kI8 ? 1 : 2;
 }
+
+// Dimensions of a token's key that lie side by side in a strip.
+constexpr size_t KeyRun(KvType type) noexcept {
+  return type == KvType::kI8 ? 4 : type == KvType::kBF16 ? 2 : 1;
+}
+
+// Tokens whose values lie side by side, column by column.
+constexpr size_t ValueRun(KvType type) noexcept { return type == KvType::kI8 ? 4 : 1; }
 
 constexpr size_t AlignToLine(size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
 

@@ -16,6 +16,9 @@
 #include "hwy/highway.h"
 #include "offpath/attention/kv/kv_shape.h"
 
+// After hwy/highway.h:
+#include "offpath/attention/partial/target-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace offpath::attention::HWY_NAMESPACE {
 
@@ -23,71 +26,70 @@ namespace offpath::attention::HWY_NAMESPACE {
 using FloatTag = hwy::HWY_NAMESPACE::CappedTag<float, kStripTokens>;
 using FloatVec = hwy::HWY_NAMESPACE::Vec<FloatTag>;
 
-// Dimensions d to d + 3 of the keys of a strip, of as many tokens from `lane` on as a vector holds.
-template <KvType kType>
-HWY_INLINE void LoadKeys(const std::byte* strip, size_t d, size_t lane, FloatVec& k0, FloatVec& k1,
-                         FloatVec& k2, FloatVec& k3) {
+// One of two bf16 in each lane; bf16 is the upper half of an f32.
+template <size_t kPart, class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> Half(D df, const uint32_t* at) {
   namespace hn = hwy::HWY_NAMESPACE;
-  const FloatTag df;
-  const hn::RebindToUnsigned<FloatTag> du;
-  if constexpr (kType == KvType::kF32) {
-    const auto* at = reinterpret_cast<const float*>(strip) + d * kStripTokens + lane;
-    k0 = hn::Load(df, at);
-    k1 = hn::Load(df, at + kStripTokens);
-    k2 = hn::Load(df, at + 2 * kStripTokens);
-    k3 = hn::Load(df, at + 3 * kStripTokens);
-  } else if constexpr (kType == KvType::kF16) {
-    const hn::Rebind<hwy::float16_t, FloatTag> dh;
-    const auto* at = reinterpret_cast<const hwy::float16_t*>(strip) + d * kStripTokens + lane;
-    k0 = hn::PromoteTo(df, hn::Load(dh, at));
-    k1 = hn::PromoteTo(df, hn::Load(dh, at + kStripTokens));
-    k2 = hn::PromoteTo(df, hn::Load(dh, at + 2 * kStripTokens));
-    k3 = hn::PromoteTo(df, hn::Load(dh, at + 3 * kStripTokens));
-  } else if constexpr (kType == KvType::kBF16) {
-    // A lane holds two dimensions; bf16 is the upper half of an f32.
-    const auto* at = reinterpret_cast<const uint32_t*>(strip) + d / 2 * kStripTokens + lane;
-    const auto upper = hn::Set(du, 0xFFFF0000U);
-    const auto first = hn::Load(du, at);
-    const auto second = hn::Load(du, at + kStripTokens);
-    k0 = hn::BitCast(df, hn::ShiftLeft<16>(first));
-    k1 = hn::BitCast(df, hn::And(first, upper));
-    k2 = hn::BitCast(df, hn::ShiftLeft<16>(second));
-    k3 = hn::BitCast(df, hn::And(second, upper));
+  const hn::RebindToUnsigned<D> du;
+  const auto both = hn::LoadU(du, at);
+  if constexpr (kPart == 0) {
+    return hn::BitCast(df, hn::ShiftLeft<16>(both));
   } else {
-    // A lane holds four codes plus 128: with the exponent of 2^23 above it a byte is the float
-    // 2^23 + code, and subtracting gives the code exactly.
-    const auto* at = reinterpret_cast<const uint32_t*>(strip) + d / 4 * kStripTokens + lane;
-    const auto exponent = hn::Set(du, 0x4B000000U);
-    const auto low = hn::Set(du, 0xFFU);
-    const auto bias = hn::Set(df, 8388608.0F + 128.0F);
-    const auto codes = hn::Load(du, at);
-    const auto code = [&](hn::Vec<decltype(du)> byte) HWY_ATTR {
-      return hn::Sub(hn::BitCast(df, hn::Or(byte, exponent)), bias);
-    };
-    k0 = code(hn::And(codes, low));
-    k1 = code(hn::And(hn::ShiftRight<8>(codes), low));
-    k2 = code(hn::And(hn::ShiftRight<16>(codes), low));
-    k3 = code(hn::ShiftRight<24>(codes));
+    return hn::BitCast(df, hn::And(both, hn::Set(du, 0xFFFF0000U)));
   }
 }
 
-// The values at `from`, without the token's scale.
-template <KvType kType, class D>
-HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LoadValues(D df, const std::byte* from) {
+// One of four codes in each lane, which are stored plus kPlus (key codes) or signed (0): with the
+// exponent of 2^23 above it a byte is the float 2^23 + byte, and subtracting gives the code
+// exactly.
+template <size_t kPart, uint32_t kFlip, class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> Code(D df, const uint32_t* at) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::RebindToUnsigned<D> du;
+  auto byte = hn::LoadU(du, at);
+  if constexpr (kPart != 0) byte = hn::ShiftRight<8 * kPart>(byte);
+  if constexpr (kPart != 3) byte = hn::And(byte, hn::Set(du, 0xFFU));
+  // A signed code plus 128 is the code with its highest bit flipped.
+  byte = hn::Xor(byte, hn::Set(du, 0x4B000000U + kFlip));
+  return hn::Sub(hn::BitCast(df, byte), hn::Set(df, 8388608.0F + 128.0F));
+}
+
+// Dimension d + kPart of the keys of a strip, of as many tokens from `lane` on as a vector holds;
+// d is a multiple of 4.
+template <KvType kType, size_t kPart>
+HWY_INLINE FloatVec LoadKey(const std::byte* strip, size_t d, size_t lane) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const FloatTag df;
+  if constexpr (kType == KvType::kF32) {
+    return hn::Load(df, reinterpret_cast<const float*>(strip) + (d + kPart) * kStripTokens + lane);
+  } else if constexpr (kType == KvType::kF16) {
+    const hn::Rebind<hwy::float16_t, FloatTag> dh;
+    const auto* at = reinterpret_cast<const hwy::float16_t*>(strip);
+    return hn::PromoteTo(df, hn::Load(dh, at + (d + kPart) * kStripTokens + lane));
+  } else if constexpr (kType == KvType::kBF16) {
+    const auto* at = reinterpret_cast<const uint32_t*>(strip);
+    return Half<kPart % 2>(df, at + (d / 2 + kPart / 2) * kStripTokens + lane);
+  } else {
+    const auto* at = reinterpret_cast<const uint32_t*>(strip);
+    return Code<kPart, 0>(df, at + d / 4 * kStripTokens + lane);
+  }
+}
+
+// Columns from d on of the values of a token that follows kPart others since a multiple of
+// kValueRun<kType>; `values` is where that multiple's rows start. Without the token's scale.
+template <KvType kType, size_t kPart, class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LoadValue(D df, const std::byte* values, size_t d) {
   namespace hn = hwy::HWY_NAMESPACE;
   if constexpr (kType == KvType::kF32) {
-    return hn::LoadU(df, reinterpret_cast<const float*>(from));
+    return hn::LoadU(df, reinterpret_cast<const float*>(values) + d);
   } else if constexpr (kType == KvType::kF16) {
     const hn::Rebind<hwy::float16_t, D> dh;
-    return hn::PromoteTo(df, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from)));
+    return hn::PromoteTo(df, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(values) + d));
   } else if constexpr (kType == KvType::kBF16) {
     const hn::Rebind<hwy::bfloat16_t, D> dh;
-    return hn::PromoteTo(df, hn::LoadU(dh, reinterpret_cast<const hwy::bfloat16_t*>(from)));
+    return hn::PromoteTo(df, hn::LoadU(dh, reinterpret_cast<const hwy::bfloat16_t*>(values) + d));
   } else {
-    const hn::Rebind<int8_t, D> d8;
-    const hn::RebindToSigned<D> di;
-    return hn::ConvertTo(df,
-                         hn::PromoteTo(di, hn::LoadU(d8, reinterpret_cast<const int8_t*>(from))));
+    return Code<kPart, 0x80>(df, reinterpret_cast<const uint32_t*>(values) + d);
   }
 }
 

@@ -4,6 +4,16 @@
 // merged: predicted blocks first and missed ones later, or a long list in pieces. Tokens are taken
 // in the order of the list.
 //
+// Sums are of f32, from what the blocks hold exactly. Where the processor has dot products of bytes
+// (AVX-512 VNNI), i8 blocks are attended to by them: a query is rounded to 16 bits of its largest
+// element, and the weights (times the values' scales) of each run of at most 128 tokens in the list
+// to 16 bits of the largest among them; all else is exact or f32. So a score is off by at most
+//   scale * max|q| / 65278 * sum_d |k_d|,
+// and the finished output, beside what such scores make of it, by at most 128 / 131070 of the
+// largest |v|: an eighth of a value code's rounding error (1 / 254 of a token's largest), and for
+// random values a hundredth of it. A partial state of i8 therefore depends on the list that it was
+// made from to that accuracy; that of the other types, to f32's.
+//
 // Thread-safe: pure, allocates nothing.
 #pragma once
 

@@ -18,7 +18,9 @@ TEST(Decoder, PrrWithDroppedExtrasIsSerialWhateverWasPredicted) {
           policy.predictor = predictor;
           const Trajectory prr = RunModel(OptionsOf({type, policy}), 300, 20, 2);
           EXPECT_EQ(prr.selections, serial.selections);
-          EXPECT_LT(LargestDifference(prr, serial), 2e-6) << selector << " " << speculated;
+          // A state of i8 depends on its list to 16 bits of the weights (partial_attention.h).
+          EXPECT_LT(LargestDifference(prr, serial), type == KvType::kI8 ? 1e-4 : 2e-6)
+              << selector << " " << speculated;
           EXPECT_EQ(prr.counters.selected_blocks, serial.counters.selected_blocks);
         }
       }
