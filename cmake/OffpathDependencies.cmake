@@ -14,6 +14,8 @@ if(NOT liburing_FOUND)
   message(STATUS "liburing not found: block files are read by threads (apt-get install liburing-dev)")
 endif()
 
+include(OffpathLlama)
+
 if(OFFPATH_BUILD_CLI)
   find_package(CLI11 REQUIRED)
   find_package(spdlog REQUIRED)

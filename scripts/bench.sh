@@ -10,6 +10,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 names='codec             row codecs against the memory bandwidth of the same run
+attention-dense   dense decode attention against llama.cpp and the limit of the machine
 attention-select  exact selection from bounds against the flat scan: bytes and time by context
 wire-tcp          tcp channels against plain sockets on loopback
 graph-sample      batches and edges a second against GraphBolt; threads; growth with the graph
@@ -27,6 +28,10 @@ shift
 targets=() program=
 case $name in
   codec) targets=(bench_codec) program=$build/bench/codec/bench_codec ;;
+  attention-dense)
+    "$root/scripts/llama.sh"
+    targets=(bench_attention_dense) program=$build/bench/attention/bench_attention_dense
+    ;;
   attention-select) targets=(bench_attention_select) program=$build/bench/attention/bench_attention_select ;;
   wire-tcp) targets=(bench_wire) program=$build/bench/wire/bench_wire ;;
   graph-pack) targets=(bench_graph_pack) program=$root/bench/graph/pack.py ;;
