@@ -36,7 +36,7 @@ void EmaState::Observe(const EmaParameters& parameters, std::span<const float> s
   // Levels that nothing was seen of yet are NaN.
   levels_.resize(scores.size(), NAN);
   trends_.resize(scores.size(), 0);
-  predictions_.resize(scores.size(), 0);
+  predictions_.resize(scores.size(), -INFINITY);
   float lowest = INFINITY;
   for (const float score : scores) lowest = score < lowest ? score : lowest;
   if (lowest == INFINITY) return;

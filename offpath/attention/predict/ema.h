@@ -41,7 +41,7 @@ class EmaState {
   // Keeps the first `blocks`.
   void Truncate(size_t blocks);
 
-  // l_t + b_t of the blocks seen so far.
+  // l_t + b_t of the blocks seen so far; -infinity where no step had any score.
   std::span<const float> predictions() const noexcept { return predictions_; }
 
  private:

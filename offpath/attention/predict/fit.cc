@@ -1,6 +1,7 @@
 #include "offpath/attention/predict/fit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "offpath/attention/select/top_blocks.h"
@@ -44,10 +45,15 @@ EmaFit FitEma(std::span<const ScoredStep> history, size_t predicted) {
     throw Error(ErrorCode::kInvalidArgument, "a fit needs the scores of at least 2 steps, not of " +
                                                  std::to_string(history.size()));
   }
+  // gamma speaks of blocks without a score alone.
+  const bool all_scored = std::ranges::all_of(history, [](const ScoredStep& step) {
+    return std::ranges::none_of(step.scores, [](float score) { return std::isnan(score); });
+  });
+  const std::span<const float> gammas = all_scored ? std::span(kGammas, 1) : std::span(kGammas);
   EmaFit best = {.parameters = {}, .coverage = -1};
   for (const float alpha : kAlphas) {
     for (const float beta : kBetas) {
-      for (const float gamma : kGammas) {
+      for (const float gamma : gammas) {
         const EmaParameters tried = {.alpha = alpha, .beta = beta, .gamma = gamma};
         const double coverage = EmaCoverage(tried, history, predicted);
         if (coverage > best.coverage) best = {.parameters = tried, .coverage = coverage};
