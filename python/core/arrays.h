@@ -31,15 +31,19 @@ Array<T> ViewOf(T* data, std::initializer_list<size_t> shape, nanobind::handle o
   return Array<T>(data, shape.size(), shape.begin(), owner);
 }
 
-// Hands a vector over to Python.
+// Hands a vector over to Python, as an array of that shape.
 template <typename T>
-Array<T> ArrayOf(std::vector<T> values) {
+Array<T> ArrayOf(std::vector<T> values, std::initializer_list<size_t> shape) {
   auto held = std::make_unique<std::vector<T>>(std::move(values));
   T* data = held->data();
-  const size_t size = held->size();
   const nanobind::capsule owner(held.release(),
                                 [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return ViewOf(data, {size}, owner);
+  return ViewOf(data, shape, owner);
+}
+template <typename T>
+Array<T> ArrayOf(std::vector<T> values) {
+  const size_t size = values.size();
+  return ArrayOf(std::move(values), {size});
 }
 
 inline std::span<const int64_t> SpanOf(const Ids& ids) { return {ids.data(), ids.size()}; }

@@ -1,6 +1,7 @@
 """Offpath takes the work that feeds an accelerator off its critical path.
 
-`offpath.graph` samples and streams batches of graphs for training; `offpath.codec` quantizes rows.
+`offpath.graph` samples and streams batches of graphs for training; `offpath.attention` decodes long
+contexts with sparse attention; `offpath.codec` quantizes rows.
 Submodules are imported when first used. Nothing here needs torch or torch_geometric to be imported:
 what returns their types imports them when called.
 """
@@ -31,11 +32,12 @@ __all__ = [
     "TimeoutError",
     "UnavailableError",
     "UnsupportedError",
+    "attention",
     "codec",
     "graph",
 ]
 
-_SUBMODULES = ("codec", "graph", "link", "report")
+_SUBMODULES = ("attention", "codec", "graph", "link", "report")
 
 
 def __getattr__(name: str):

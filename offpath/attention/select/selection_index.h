@@ -7,6 +7,7 @@
 // Not thread-safe while it changes; any number of threads may read.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -33,7 +34,8 @@ class SelectionIndex {
   }
   // Of whole blocks; empty where the selector has no priorities.
   std::span<const float> Priorities(size_t layer, size_t kv_head) const noexcept {
-    return heads_[layer * kv_heads_ + kv_head].priorities;
+    const std::span<const float> held = heads_[layer * kv_heads_ + kv_head].priorities;
+    return held.first(std::min(held.size(), WholeBlocks(layer)));
   }
   // Blocks of a layer of which all tokens are in.
   size_t WholeBlocks(size_t layer) const noexcept { return tokens_[layer] / block_tokens_; }
