@@ -110,21 +110,20 @@ void BindDecoder(nb::module_& m) {
                                                            " windows for " +
                                                            std::to_string(layers) + " layers");
             }
-            DecoderOptions options = {
-                .cache = {.shape = {.type = attention::ParseKvType(type),
-                                    .head_dim = head_dim,
-                                    .block_tokens = block_tokens},
-                          .layers = layers,
-                          .kv_heads = kv_heads,
-                          .memory_bytes = memory_bytes},
-                .query_heads = query_heads,
-                .layers = {},
-                .policy = {.policy = attention::ParsePolicy(policy),
-                           .extras = attention::ParseExtras(extras),
-                           .selector = selector,
-                           .budget_tokens = budget_tokens,
-                           .speculated_blocks = speculated_blocks,
-                           .predictor = attention::ParsePredictor(predictor)}};
+            DecoderOptions options;
+            options.cache = {.shape = {.type = attention::ParseKvType(type),
+                                       .head_dim = head_dim,
+                                       .block_tokens = block_tokens},
+                             .layers = layers,
+                             .kv_heads = kv_heads,
+                             .memory_bytes = memory_bytes};
+            options.query_heads = query_heads;
+            options.policy.policy = attention::ParsePolicy(policy);
+            options.policy.extras = attention::ParseExtras(extras);
+            options.policy.selector = selector;
+            options.policy.budget_tokens = budget_tokens;
+            options.policy.speculated_blocks = speculated_blocks;
+            options.policy.predictor = attention::ParsePredictor(predictor);
             for (const size_t window : windows) {
               options.layers.push_back({.scale = scale, .soft_cap = soft_cap, .window = window});
             }

@@ -1,7 +1,11 @@
 """offpath.attention: the operator, selectors, predictors, policies and traces, against plain numpy."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import offpath
 from offpath import attention
@@ -314,3 +318,13 @@ def test_traces_are_read_back_and_damaged_ones_are_named(tmp_path):
     np.save(tmp_path / "trace" / "queries.npy", trace.queries[:, :1])
     with pytest.raises(offpath.CorruptDataError, match="do not fit"):
         attention.Trace.load(tmp_path / "trace")
+
+
+def test_the_example_measures_its_own_selector_on_a_saved_trace(tmp_path, environment):
+    smooth_trace().save(tmp_path / "trace")
+    command = [sys.executable, ROOT / "examples" / "own_selector.py", tmp_path / "trace"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        "selector", "largest-keys", "quest", "arkvale", "oracle",
+    ]  # fmt: skip
