@@ -11,6 +11,7 @@ set -euo pipefail
 
 names='codec             row codecs against the memory bandwidth of the same run
 attention-dense   dense decode attention against llama.cpp and the limit of the machine
+attention-prr     speculation against select, read, attend: KV cache in a file and in memory
 attention-select  exact selection from bounds against the flat scan: bytes and time by context
 wire-tcp          tcp channels against plain sockets on loopback
 graph-sample      batches and edges a second against GraphBolt; threads; growth with the graph
@@ -32,6 +33,7 @@ case $name in
     "$root/scripts/llama.sh"
     targets=(bench_attention_dense) program=$build/bench/attention/bench_attention_dense
     ;;
+  attention-prr) targets=(bench_attention_prr) program=$build/bench/attention/bench_attention_prr ;;
   attention-select) targets=(bench_attention_select) program=$build/bench/attention/bench_attention_select ;;
   wire-tcp) targets=(bench_wire) program=$build/bench/wire/bench_wire ;;
   graph-pack) targets=(bench_graph_pack) program=$root/bench/graph/pack.py ;;

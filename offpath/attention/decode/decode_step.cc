@@ -33,10 +33,11 @@ DecodeStep::DecodeStep(const DecoderOptions& options, const Selector* selector, 
       speculated_count_(SpeculatedBlocks(options)),
       plans_(options.cache.kv_heads),
       spans_(options.cache.kv_heads),
-      sources_(options.cache.kv_heads),
+      by_head_(options.tier.read_by_head),
       reads_(tier),
       partials_(group_, options.cache.shape.head_dim),
-      speculated_(group_, options.cache.shape.head_dim) {}
+      speculated_(group_, options.cache.shape.head_dim),
+      head_scores_left_(std::make_unique<std::atomic<size_t>[]>(options.cache.kv_heads)) {}
 
 void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCounters& counters) {
   const bool leads = worker.index == 0;
@@ -45,30 +46,22 @@ void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCount
   if (sparse_) {
     RunScores(target);
     worker.Meet();
-    for (size_t h; (h = choosing_.Take()) < plans_.size();) Choose(target, h);
-    worker.Meet();
     if (leads) {
+      if (!by_head_) {
+        for (size_t h = 0; h < plans_.size(); ++h) FindChosen(h, TieredBlocks::When::kNow);
+        reads_.Submit();
+      }
       PrepareLeftovers();
       PrepareSegments();
-      reads_.Submit();
     }
     worker.Meet();
   }
   const uint64_t selected = leads ? NowNs() : 0;
-  for (size_t i; (i = attending_.Take()) < leftovers_.size() + segments_.size();) {
-    if (i < leftovers_.size()) {
-      AttendPredicted(target, leftovers_[i].kv_head, leftovers_[i].place);
-    } else {
-      AttendSegment(target, i - leftovers_.size());
-    }
-  }
+  for (size_t i; (i = attending_.Take()) < attend_tasks_;) RunAttendTask(target, i);
   worker.Meet();
   const uint64_t attended = leads ? NowNs() : 0;
   if (!reads_.failed()) {
-    for (size_t h; (h = merging_.Take()) < plans_.size();) {
-      MergeHead(target, h);
-      if (sparse_) Remember(target, h);
-    }
+    for (size_t h; (h = merging_.Take()) < plans_.size();) MergeHead(target, h);
   }
   worker.Meet();
   if (!leads) return;
@@ -102,7 +95,8 @@ void DecodeStep::Prepare(const StepTarget& target) {
   sparse_ = AttendsSparsely(options_, selector_, target.layer, tokens_);
   reads_.Begin(target.cache, target.id, target.layer);
   leftovers_.clear();
-  for (TaskCounter* counter : {&scoring_, &speculating_, &choosing_, &attending_, &merging_}) {
+  ready_leftovers_ = 0;
+  for (TaskCounter* counter : {&scoring_, &speculating_, &attending_, &merging_}) {
     counter->Reset();
   }
   if (sparse_) {
@@ -119,7 +113,11 @@ void DecodeStep::Prepare(const StepTarget& target) {
       plan.attended.push_back(static_cast<uint32_t>(b));
     }
   }
-  for (size_t h = 0; h < plans_.size(); ++h) target.heads[h].selection.clear();
+  for (size_t h = 0; h < plans_.size(); ++h) {
+    target.heads[h].selection.clear();
+    target.heads[h].predicted.clear();
+    FindChosen(h, TieredBlocks::When::kNow);
+  }
   PrepareSegments();
 }
 
@@ -133,12 +131,15 @@ void DecodeStep::PrepareSparse(const StepTarget& target) {
     HeadPlan& plan = plans_[h];
     const StepInput in = InputOf(target, h);
     PrepareScores(in, QueryOf(target, h), plan);
-    for (size_t first = 0; first < plan.landmarks; first += kLandmarksATask) {
+    const size_t tasks = score_tasks_.size();
+    // At least one, since who ends the last of a head's chooses.
+    for (size_t first = 0; first < std::max<size_t>(1, plan.landmarks); first += kLandmarksATask) {
       score_tasks_.push_back(
           {.kv_head = h, .first = first, .end = std::min(plan.landmarks, first + kLandmarksATask)});
     }
+    head_scores_left_[h].store(score_tasks_.size() - tasks, std::memory_order_relaxed);
     landmarks_ += plan.landmarks;
-    Predict(in, options_.policy, std::min(speculated_count_, blocks_), target.heads[h], plan);
+    plan.predicted = target.heads[h].predicted;
     FindPredicted(target, h);
     plan.first_speculation = speculated;
     speculated += plan.predicted.size();
@@ -150,7 +151,7 @@ void DecodeStep::PrepareSparse(const StepTarget& target) {
   }
   RequestAhead();
   speculated_.Resize(speculated);
-  scores_left_.store(score_tasks_.size(), std::memory_order_relaxed);
+  heads_left_.store(plans_.size(), std::memory_order_relaxed);
   speculations_left_.store(speculations_.size(), std::memory_order_relaxed);
   speculated_early_ = false;
 }
@@ -183,10 +184,14 @@ void DecodeStep::RequestAhead() {
   if (unread_.empty()) return;
   size_t count = unread_.size();
   if (const uint64_t read_ns = reads_.tier()->read_ns(); read_ns > 0) {
-    const double window = selection_ns_ * static_cast<double>(landmarks_);
-    count = std::min(count, static_cast<size_t>(window / static_cast<double>(read_ns)));
+    // Until it is known what the first head needs.
+    const double window =
+        selection_ns_ * static_cast<double>(by_head_ ? landmarks_ / plans_.size() : landmarks_);
+    count = std::min(count, 1 + static_cast<size_t>(window / static_cast<double>(read_ns)));
   }
-  std::sort(unread_.begin(), unread_.end(), [](const Predicted& a, const Predicted& b) {
+  std::sort(unread_.begin(), unread_.end(), [&](const Predicted& a, const Predicted& b) {
+    // What the last head needs is known last.
+    if (by_head_ && a.kv_head != b.kv_head) return a.kv_head > b.kv_head;
     return a.rank != b.rank ? a.rank < b.rank : a.kv_head < b.kv_head;
   });
   for (size_t i = 0; i < count; ++i) {
@@ -202,12 +207,12 @@ void DecodeStep::RunScores(const StepTarget& target) {
     const ScoreTask& task = score_tasks_[i];
     HeadPlan& plan = plans_[task.kv_head];
     const FeatureQueries queries = {.rows = plan.queries.data(), .count = selector_->rows(group_)};
-    ScoreLandmarks(target.index.Landmarks(target.layer, task.kv_head), queries, task.first,
-                   task.end, plan.products.data(), plan.product_stride);
-    reads_.Poll();
-    if (scores_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      speculated_early_ =
-          !speculations_.empty() && speculations_left_.load(std::memory_order_acquire) == 0;
+    if (task.first < task.end) {
+      ScoreLandmarks(target.index.Landmarks(target.layer, task.kv_head), queries, task.first,
+                     task.end, plan.products.data(), plan.product_stride);
+    }
+    if (head_scores_left_[task.kv_head].fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      ChooseAndRead(target, task.kv_head);
     }
   }
   for (size_t i; (i = speculating_.Take()) < speculations_.size();) {
@@ -231,13 +236,39 @@ void DecodeStep::Speculate(const StepTarget& target, size_t task) {
   const Segment& part = speculations_[task];
   HeadPlan& plan = plans_[part.kv_head];
   for (size_t i = part.first; i < part.first + part.count; ++i) {
-    if (scores_left_.load(std::memory_order_relaxed) == 0) return;
-    if (!reads_.Ready(plan.sources[i])) {
-      reads_.Poll();
-      continue;
-    }
+    if (heads_left_.load(std::memory_order_relaxed) == 0) return;
+    if (!reads_.Ready(plan.sources[i])) continue;
     AttendPredicted(target, part.kv_head, i);
     plan.speculated[i] = 1;
+  }
+}
+
+void DecodeStep::ChooseAndRead(const StepTarget& target, size_t kv_head) {
+  Choose(target, kv_head);
+  if (by_head_) {
+    const std::lock_guard lock(reads_mutex_);
+    const bool last = heads_left_.load(std::memory_order_relaxed) == 1;
+    FindChosen(kv_head, last ? TieredBlocks::When::kNow : TieredBlocks::When::kEarly);
+    reads_.Submit();
+  }
+  if (heads_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    speculated_early_ =
+        !speculations_.empty() && speculations_left_.load(std::memory_order_acquire) == 0;
+  }
+}
+
+void DecodeStep::FindChosen(size_t kv_head, TieredBlocks::When when) {
+  HeadPlan& plan = plans_[kv_head];
+  plan.wanted_sources.assign(plan.predicted.size(), {});
+  for (size_t i = 0; i < plan.predicted.size(); ++i) {
+    if (plan.wanted[i] == 0) continue;
+    plan.wanted_sources[i] = plan.sources[i].bytes != nullptr
+                                 ? plan.sources[i]
+                                 : reads_.Need(kv_head, plan.predicted[i], when);
+  }
+  plan.attended_sources.clear();
+  for (const uint32_t block : plan.attended) {
+    plan.attended_sources.push_back(reads_.Need(kv_head, block, when));
   }
 }
 
@@ -266,16 +297,29 @@ void DecodeStep::PrepareLeftovers() {
     HeadPlan& plan = plans_[h];
     for (size_t i = 0; i < plan.predicted.size(); ++i) {
       if (plan.wanted[i] == 0 || plan.speculated[i] != 0) continue;
-      if (plan.sources[i].bytes == nullptr) {
-        plan.sources[i] = reads_.Need(h, plan.predicted[i]);
-      }
+      plan.sources[i] = plan.wanted_sources[i];
       leftovers_.push_back({.kv_head = h, .place = i});
     }
   }
   // Those that are there first: the others may come meanwhile.
-  std::stable_partition(leftovers_.begin(), leftovers_.end(), [&](const Predicted& p) {
-    return reads_.Ready(plans_[p.kv_head].sources[p.place]);
-  });
+  const auto others = std::stable_partition(
+      leftovers_.begin(), leftovers_.end(),
+      [&](const Predicted& p) { return reads_.Ready(plans_[p.kv_head].sources[p.place]); });
+  ready_leftovers_ = static_cast<size_t>(others - leftovers_.begin());
+}
+
+void DecodeStep::RunAttendTask(const StepTarget& target, size_t task) {
+  const size_t heads = sparse_ ? plans_.size() : 0;
+  if (task >= ready_leftovers_ && task < ready_leftovers_ + heads) {
+    Remember(target, task - ready_leftovers_);
+    return;
+  }
+  const size_t rest = task < ready_leftovers_ ? task : task - heads;
+  if (rest < leftovers_.size()) {
+    AttendPredicted(target, leftovers_[rest].kv_head, leftovers_[rest].place);
+  } else {
+    AttendSegment(target, rest - leftovers_.size());
+  }
 }
 
 void DecodeStep::PrepareSegments() {
@@ -285,10 +329,8 @@ void DecodeStep::PrepareSegments() {
     HeadPlan& plan = plans_[h];
     std::vector<BlockSpan>& spans = spans_[h];
     spans.clear();
-    sources_[h].clear();
-    for (const uint32_t block : plan.attended) {
-      sources_[h].push_back(reads_.Need(h, block));
-      spans.push_back(SpanOfBlock(sources_[h].back(), block));
+    for (size_t i = 0; i < plan.attended.size(); ++i) {
+      spans.push_back(SpanOfBlock(plan.attended_sources[i], plan.attended[i]));
     }
     const size_t length =
         (spans.size() * block_tokens > kShortList ? kLongSegment : kShortSegment) / block_tokens;
@@ -300,15 +342,15 @@ void DecodeStep::PrepareSegments() {
     plan.segments = segments_.size() - plan.first_segment;
   }
   partials_.Resize(segments_.size());
+  attend_tasks_ = leftovers_.size() + segments_.size() + (sparse_ ? plans_.size() : 0);
 }
 
 void DecodeStep::AttendSegment(const StepTarget& target, size_t segment) {
   const Segment& part = segments_[segment];
   const std::span<const BlockSpan> spans = spans_[part.kv_head];
+  const HeadPlan& plan = plans_[part.kv_head];
   for (size_t i = part.first; i < part.first + part.count; ++i) {
-    if (!reads_.Wait(part.kv_head, plans_[part.kv_head].attended[i], sources_[part.kv_head][i])) {
-      return;
-    }
+    if (!reads_.Wait(part.kv_head, plan.attended[i], plan.attended_sources[i])) return;
   }
   AttendSpans(options_, target, QueryOf(target, part.kv_head),
               spans.subspan(part.first, part.count), partials_.At(segment));
@@ -339,6 +381,8 @@ void DecodeStep::Remember(const StepTarget& target, size_t kv_head) {
     memory.ema.Observe(options_.policy.ema, plan.scores);
   }
   memory.selection = plan.selected;
+  Predict(InputOf(target, kv_head), options_.policy, std::min(speculated_count_, blocks_),
+          plans_[kv_head].top, memory);
 }
 
 void DecodeStep::EndReads() {

@@ -3,28 +3,34 @@
 // Phases, with a meeting of the team between two of them:
 //   prepare   worker 0: what to attend to, as far as that is known without scores; with prr, reads
 //             of predicted blocks P that are in the tier start
-//   score     tasks: landmarks in ranges. Who finds none left speculates: attends to blocks of P
-//             that are there, until the last score is in. All wait for the selection, so that no
-//             worker is taken from it; where it leaves none idle, speculation is the reads alone
-//   choose    tasks: KV heads. Then worker 0: reads of the selection's other blocks start
-//   attend    tasks: what is wanted of P and was not attended to yet, those in memory first; then
-//             segments of the other blocks, of a fixed length. Reads go on meanwhile, and are
-//             waited for block by block
+//   score     tasks: landmarks in ranges, a head's after the other's. Who ends the last of a head
+//             chooses for it, and starts the reads of what it chose. Who finds none left
+//             speculates: attends to blocks of P that are there, until the last head has chosen.
+//             All wait for the selection, so that no worker is taken from it; where it leaves none
+//             idle, speculation is the reads alone
+//   attend    tasks: what is wanted of P, is there, and was not attended to yet; then what heads
+//             remember of the step, the next step's P included; then the rest of P, and segments of
+//             the other blocks, of a fixed length. Reads go on meanwhile, and are waited for block
+//             by block
 //   merge     tasks: KV heads: partial states in the order of the blocks, so that the result does
 //             not depend on who made them or when
-// A dense step skips score and choose.
+// A dense step skips score.
 //
 // Blocks of P have a partial state each, others one a segment: which is which depends on P alone,
 // never on what was read or attended to in time, so that the bits of a result do not either.
 //
-// How many of P's blocks are read ahead is as many as come while the selection runs: a read beyond
-// that delays those which turn out to be needed by its own time, and saves that time less often
-// than not. Selection's time and that of a read are taken from the steps before.
+// How many of P's blocks are read ahead is as many as come until the first head has chosen: from
+// then on there is better to read, and a read beyond that delays those which are needed by its own
+// time, and saves that time less often than not. Those of the last head come first: what it needs
+// is known last. Selection's time and that of a read are taken from the steps before.
 //
 // Not thread-safe but for Run() by the workers of one team.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "offpath/attention/decode/head_plan.h"
@@ -67,10 +73,13 @@ class DecodeStep {
   void PrepareSparse(const StepTarget& target);
   void FindPredicted(const StepTarget& target, size_t kv_head);
   void RequestAhead();
+  void ChooseAndRead(const StepTarget& target, size_t kv_head);
+  void FindChosen(size_t kv_head, TieredBlocks::When when);
   void PrepareLeftovers();
   void PrepareSegments();
   void RunScores(const StepTarget& target);
   void Choose(const StepTarget& target, size_t kv_head);
+  void RunAttendTask(const StepTarget& target, size_t task);
   void AttendSegment(const StepTarget& target, size_t segment);
   void AttendPredicted(const StepTarget& target, size_t kv_head, size_t place);
   void Speculate(const StepTarget& target, size_t task);
@@ -98,23 +107,26 @@ class DecodeStep {
   size_t blocks_ = 0;
   bool sparse_ = false;
   LeaderPreparation preparation_;
-  std::vector<HeadPlan> plans_;                    // [kv_heads]
-  std::vector<std::vector<BlockSpan>> spans_;      // [kv_heads]
-  std::vector<std::vector<BlockSource>> sources_;  // of the spans
+  std::vector<HeadPlan> plans_;                // [kv_heads]
+  std::vector<std::vector<BlockSpan>> spans_;  // [kv_heads]
+  bool by_head_;
   StepReads reads_;
   std::vector<Predicted> unread_;     // of P, in the order in which they are read ahead
   std::vector<Predicted> leftovers_;  // of P: wanted, not speculated on
+  size_t ready_leftovers_ = 0;        // the first of them, that were there at once
   std::vector<Segment> segments_;
+  size_t attend_tasks_ = 0;
   std::vector<ScoreTask> score_tasks_;
   std::vector<Segment> speculations_;  // `first` is a place in P
   PartialPool partials_;               // of segments
   PartialPool speculated_;             // of blocks of P
   TaskCounter scoring_;
   TaskCounter speculating_;
-  TaskCounter choosing_;
   TaskCounter attending_;
   TaskCounter merging_;
-  std::atomic<size_t> scores_left_{0};
+  std::unique_ptr<std::atomic<size_t>[]> head_scores_left_;  // [kv_heads]: tasks
+  std::atomic<size_t> heads_left_{0};                        // to choose
+  std::mutex reads_mutex_;                                   // of reads_ while heads choose
   std::atomic<size_t> speculations_left_{0};
   bool speculated_early_ = false;
   size_t landmarks_ = 0;     // of all heads

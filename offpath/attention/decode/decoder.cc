@@ -245,8 +245,8 @@ void Decoder::Truncate(SequenceId id, size_t tokens) {
   }
   for (HeadMemory& head : sequence.heads) {
     head.ema.Truncate(tokens / block_tokens);
-    while (!head.selection.empty() && head.selection.back() >= tokens / block_tokens) {
-      head.selection.pop_back();
+    for (std::vector<uint32_t>* blocks : {&head.selection, &head.predicted}) {
+      while (!blocks->empty() && blocks->back() >= tokens / block_tokens) blocks->pop_back();
     }
   }
 }

@@ -36,23 +36,18 @@ void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan)
   in.selector.Project(query, plan.queries.data());
 }
 
-void Predict(const StepInput& in, const PolicyOptions& policy, size_t count,
-             const HeadMemory& memory, HeadPlan& plan) {
-  plan.predicted.clear();
-  // A first step has nothing to predict from.
-  if (count == 0 || memory.selection.empty()) return;
-  const AlwaysKept kept = KeptWithin(in.selector.kept(), in.budget);
+void Predict(const StepInput& in, const PolicyOptions& policy, size_t count, TopBlocks& top,
+             HeadMemory& memory) {
+  memory.predicted.clear();
+  if (count == 0) return;
   if (policy.predictor == Predictor::kEma) {
-    plan.top.Select({.scores = memory.ema.predictions(), .priorities = {}, .blocks = in.blocks},
-                    kept, count, plan.predicted);
+    top.Select({.scores = memory.ema.predictions(), .priorities = {}, .blocks = in.blocks},
+               KeptWithin(in.selector.kept(), in.budget), count, memory.predicted);
     return;
   }
-  // The blocks that came since the last step are the newest: always part of the selection.
-  for (const uint32_t block : memory.selection) {
-    if (plan.predicted.size() + 1 < count) plan.predicted.push_back(block);
-  }
-  const auto last = static_cast<uint32_t>(in.blocks - 1);
-  if (plan.predicted.empty() || plan.predicted.back() != last) plan.predicted.push_back(last);
+  const size_t most = std::min(count, memory.selection.size());
+  memory.predicted.assign(memory.selection.end() - static_cast<std::ptrdiff_t>(most),
+                          memory.selection.end());
 }
 
 void AddLastBlock(const StepInput& in, std::vector<uint32_t>& selection) {

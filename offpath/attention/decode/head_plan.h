@@ -21,6 +21,7 @@ namespace offpath::attention {
 struct HeadMemory {
   EmaState ema;
   std::vector<uint32_t> selection;  // of the last sparse step, ascending
+  std::vector<uint32_t> predicted;  // for the next, ascending
 };
 
 // Within a step. The vectors are kept, so that steady state allocates nothing.
@@ -31,9 +32,11 @@ struct HeadPlan {
   std::vector<uint32_t> selected;    // A, ascending
   std::vector<uint32_t> predicted;   // P, ascending
   std::vector<uint32_t> attended;    // in the attention phase: A, A \ P or the last selection
-  std::vector<BlockSource> sources;  // of P
-  std::vector<uint8_t> speculated;   // of P: attended to while selecting
-  std::vector<uint8_t> wanted;       // of P: part of the result
+  std::vector<BlockSource> sources;  // of P, as they were before the selection
+  std::vector<BlockSource> wanted_sources;    // of P, where wanted
+  std::vector<BlockSource> attended_sources;  // of `attended`
+  std::vector<uint8_t> speculated;            // of P: attended to while selecting
+  std::vector<uint8_t> wanted;                // of P: part of the result
   TopBlocks top;
   size_t product_stride = 0;
   size_t landmarks = 0;
@@ -65,9 +68,9 @@ struct StepInput {
 // Makes the feature queries and room for their products.
 void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan);
 
-// P: `count` blocks, from what the head remembers.
-void Predict(const StepInput& in, const PolicyOptions& policy, size_t count,
-             const HeadMemory& memory, HeadPlan& plan);
+// P of the next step: `count` blocks, from what the head remembers of this one and of those before.
+void Predict(const StepInput& in, const PolicyOptions& policy, size_t count, TopBlocks& top,
+             HeadMemory& memory);
 
 // Adds the last block to an earlier selection, ascending, where it began after it. Where that is
 // one more than the budget, the oldest block behind the sinks makes room.

@@ -42,6 +42,9 @@ struct PolicyOptions {
   Policy policy = Policy::kDense;
   Extras extras = Extras::kDrop;
   std::string selector = "quest";
+  // Layers [0, n) attend to everything. kPublished: as many as the selector's authors say.
+  static constexpr size_t kPublished = static_cast<size_t>(-1);
+  size_t dense_layers = kPublished;
   // Tokens a KV head attends to in a step, sinks and window counted; rounded down to whole blocks.
   // At least a block; more than the context is dense.
   size_t budget_tokens = 512;

@@ -28,9 +28,11 @@ bool AttendsSparsely(const DecoderOptions& options, const Selector* selector, si
                      size_t tokens) noexcept {
   const size_t block_tokens = options.cache.shape.block_tokens;
   const size_t blocks = (tokens + block_tokens - 1) / block_tokens;
-  return options.policy.policy != Policy::kDense && options.layers[layer].window == 0 &&
-         layer >= selector->dense_layers() && tokens >= selector->dense_below() &&
-         options.policy.budget_tokens / block_tokens < blocks;
+  if (options.policy.policy == Policy::kDense) return false;
+  const size_t dense = options.policy.dense_layers;
+  return options.layers[layer].window == 0 &&
+         layer >= (dense == PolicyOptions::kPublished ? selector->dense_layers() : dense) &&
+         tokens >= selector->dense_below() && options.policy.budget_tokens / block_tokens < blocks;
 }
 
 void CheckAlive(const std::string& failure) {

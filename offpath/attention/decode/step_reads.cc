@@ -16,10 +16,10 @@ BlockSource StepReads::Placed(TieredBlocks::Place place) noexcept {
           .tiered = true};
 }
 
-BlockSource StepReads::Need(size_t kv_head, size_t block) {
+BlockSource StepReads::Need(size_t kv_head, size_t block, TieredBlocks::When when) {
   const KvCache::HeadBlockPlace at = cache_->Locate(id_, layer_, kv_head, block);
   if (at.memory != nullptr) return {.bytes = at.memory};
-  return Placed(tier_->Request(at.tier_block, TieredBlocks::When::kNow));
+  return Placed(tier_->Request(at.tier_block, when));
 }
 
 BlockSource StepReads::Known(size_t kv_head, size_t block) {

@@ -1,6 +1,6 @@
 // Where the blocks of a step are: in memory, or in places of the tier's cache, requested.
 //
-// Need() and Ahead() are called by one worker between meetings of the team, Wait() by any.
+// Ready() and Wait() are called by any worker, the others by one at a time.
 #pragma once
 
 #include <cstddef>
@@ -30,17 +30,14 @@ class StepReads {
   // A layer of a sequence, until the next Begin().
   void Begin(const KvCache& cache, SequenceId id, size_t layer) noexcept;
 
-  // A block that the step will use.
-  BlockSource Need(size_t kv_head, size_t block);
+  // A block that the step will use; requested, where it is not there.
+  BlockSource Need(size_t kv_head, size_t block, TieredBlocks::When when);
   // One that it may use: not requested where it is neither in memory nor hot.
   BlockSource Known(size_t kv_head, size_t block);
   // Requests such a one ahead, as far as there is room.
   void Ahead(size_t kv_head, size_t block, BlockSource& source);
   void Submit() {
     if (tier_ != nullptr) tier_->Submit();
-  }
-  void Poll() {
-    if (tier_ != nullptr) tier_->Poll();
   }
 
   bool Ready(const BlockSource& source) const noexcept {

@@ -1,6 +1,7 @@
 #include "offpath/attention/predict/ema.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -14,6 +15,22 @@ void CheckUnit(const char* name, float value, bool zero_allowed) {
   throw Error(ErrorCode::kInvalidArgument, std::string(name) + " is " + std::to_string(value) +
                                                ": it must be in " + (zero_allowed ? "[" : "(") +
                                                "0, 1]");
+}
+
+// Of those that are no NaN; infinity where there is none. In lanes, which do not wait for each
+// other.
+float Lowest(std::span<const float> scores) noexcept {
+  constexpr size_t kLanes = 16;
+  std::array<float, kLanes> lanes;
+  lanes.fill(INFINITY);
+  size_t i = 0;
+  for (; i + kLanes <= scores.size(); i += kLanes) {
+    for (size_t j = 0; j < kLanes; ++j) {
+      lanes[j] = scores[i + j] < lanes[j] ? scores[i + j] : lanes[j];
+    }
+  }
+  for (; i < scores.size(); ++i) lanes[0] = scores[i] < lanes[0] ? scores[i] : lanes[0];
+  return *std::min_element(lanes.begin(), lanes.end());
 }
 
 }  // namespace
@@ -37,22 +54,27 @@ void EmaState::Observe(const EmaParameters& parameters, std::span<const float> s
   levels_.resize(scores.size(), NAN);
   trends_.resize(scores.size(), 0);
   predictions_.resize(scores.size(), -INFINITY);
-  float lowest = INFINITY;
-  for (const float score : scores) lowest = score < lowest ? score : lowest;
+  const float lowest = Lowest(scores);
   if (lowest == INFINITY) return;
+  // Without branches, for the compiler to do several at a time: at 128K tokens this is thousands of
+  // blocks a head and step.
+  const auto [alpha, beta, gamma] = parameters;
+  float* levels = levels_.data();
+  float* trends = trends_.data();
+  float* predictions = predictions_.data();
   for (size_t i = 0; i < scores.size(); ++i) {
     const float score = scores[i];
-    const float level = levels_[i];
-    if (std::isnan(level)) {
-      levels_[i] = std::isnan(score) ? lowest : score;
-    } else if (std::isnan(score)) {
-      levels_[i] = lowest + parameters.gamma * (level - lowest);
-      trends_[i] *= parameters.gamma;
-    } else {
-      levels_[i] = parameters.alpha * score + (1 - parameters.alpha) * (level + trends_[i]);
-      trends_[i] = parameters.beta * (levels_[i] - level) + (1 - parameters.beta) * trends_[i];
-    }
-    predictions_[i] = levels_[i] + trends_[i];
+    const float level = levels[i];
+    const float trend = trends[i];
+    const bool seen = score == score;
+    const bool fresh = level != level;
+    const float next =
+        seen ? alpha * score + (1 - alpha) * (level + trend) : lowest + gamma * (level - lowest);
+    const float turned = seen ? beta * (next - level) + (1 - beta) * trend : gamma * trend;
+    const float first = seen ? score : lowest;
+    levels[i] = fresh ? first : next;
+    trends[i] = fresh ? trend : turned;
+    predictions[i] = levels[i] + trends[i];
   }
 }
 

@@ -21,6 +21,7 @@ float ScoreOf(uint32_t rank) noexcept {
 }
 
 constexpr size_t kBins = 2048;
+constexpr size_t kGroup = 16;       // values whose maximum is looked at first
 constexpr unsigned kBinShift = 21;  // the upper 11 bits of a rank
 
 }  // namespace
@@ -29,10 +30,60 @@ void TopBlocks::Reserve(size_t blocks) {
   marked_.reserve(blocks);
   ranks_.reserve(blocks);
   tied_.reserve(blocks);
+  maxima_.reserve(blocks / kGroup + 1);
+  ordered_.reserve(blocks / kGroup + 1);
+  candidates_.reserve(blocks);
+}
+
+bool TopBlocks::FindCandidates(std::span<const float> values, size_t count) {
+  // Of the maxima of groups, the (count + marked)-th highest is reached by as many values at least,
+  // of which no more than `marked` are taken already.
+  const auto marked = static_cast<size_t>(std::count(marked_.begin(), marked_.end(), uint8_t{1}));
+  const size_t groups = (values.size() + kGroup - 1) / kGroup;
+  if (count + marked >= groups / 2) return false;
+  maxima_.resize(groups);
+  for (size_t g = 0; g < groups; ++g) {
+    const size_t end = std::min(values.size(), (g + 1) * kGroup);
+    float most = -std::numeric_limits<float>::infinity();
+    for (size_t i = g * kGroup; i < end; ++i) most = values[i] > most ? values[i] : most;
+    maxima_[g] = most;
+  }
+  ordered_.assign(maxima_.begin(), maxima_.end());
+  const auto nth = ordered_.begin() + static_cast<std::ptrdiff_t>(count + marked - 1);
+  std::nth_element(ordered_.begin(), nth, ordered_.end(), std::greater<>());
+  const float least = *nth;
+  if (!(least > -std::numeric_limits<float>::infinity())) return false;
+  candidates_.clear();
+  for (size_t g = 0; g < groups; ++g) {
+    if (maxima_[g] < least) continue;
+    const size_t end = std::min(values.size(), (g + 1) * kGroup);
+    for (size_t i = g * kGroup; i < end; ++i) {
+      if (values[i] >= least && marked_[i] == 0) candidates_.push_back(static_cast<uint32_t>(i));
+    }
+  }
+  return true;
+}
+
+void TopBlocks::MarkCandidates(std::span<const float> values, size_t count) {
+  tied_.clear();
+  for (const uint32_t i : candidates_) tied_.push_back(RankOf(values[i]));
+  const auto nth = tied_.begin() + static_cast<std::ptrdiff_t>(count - 1);
+  std::nth_element(tied_.begin(), nth, tied_.end(), std::greater<>());
+  const uint32_t lowest = *nth;
+  auto equals = count - static_cast<size_t>(std::count_if(
+                            tied_.begin(), nth, [&](uint32_t rank) { return rank > lowest; }));
+  for (const uint32_t i : candidates_) {
+    const uint32_t rank = RankOf(values[i]);
+    if (rank < lowest || (rank == lowest && equals == 0)) continue;
+    if (rank == lowest) --equals;
+    marked_[i] = 1;
+  }
+  threshold_ = ScoreOf(lowest);
 }
 
 void TopBlocks::MarkHighest(std::span<const float> values, size_t count) {
   if (count == 0) return;
+  if (FindCandidates(values, count)) return MarkCandidates(values, count);
   // A histogram finds the bin that the count-th lies in; only that bin is looked at closer.
   std::array<uint32_t, kBins> histogram = {};
   ranks_.resize(values.size());
@@ -91,8 +142,10 @@ void TopBlocks::Select(const BlockScores& in, const AlwaysKept& kept, size_t bud
   }
   threshold_ = -std::numeric_limits<float>::infinity();
   MarkHighest(in.scores, left);
-  for (size_t i = 0; i < blocks; ++i) {
-    if (marked_[i] != 0) out.push_back(static_cast<uint32_t>(i));
+  const auto end = marked_.end();
+  for (auto at = std::find(marked_.begin(), end, uint8_t{1}); at != end;
+       at = std::find(at + 1, end, uint8_t{1})) {
+    out.push_back(static_cast<uint32_t>(at - marked_.begin()));
   }
 }
 

@@ -37,12 +37,20 @@ class TopBlocks {
   float threshold() const noexcept { return threshold_; }
 
  private:
+  // Where few of many are wanted: what may be among them, without a look at most. False where that
+  // would not be less work, or nothing is known of the rest.
+  bool FindCandidates(std::span<const float> values, size_t count);
+  // Marks the `count` highest of the candidates.
+  void MarkCandidates(std::span<const float> values, size_t count);
   // Marks the `count` highest of values[i] among those not marked.
   void MarkHighest(std::span<const float> values, size_t count);
 
   std::vector<uint8_t> marked_;
   std::vector<uint32_t> ranks_;
   std::vector<uint32_t> tied_;
+  std::vector<float> maxima_;  // of groups of values
+  std::vector<float> ordered_;
+  std::vector<uint32_t> candidates_;  // ascending
   float threshold_ = 0;
 };
 

@@ -98,6 +98,7 @@ bool HotBlocks::Forget(uint64_t block) noexcept {
 void HotBlocks::Hold(uint32_t place) {
   if (places_[place].held) return;
   places_[place].held = true;
+  places_[place].was_hot = places_[place].set != kNone;
   step_.push_back(place);
 }
 

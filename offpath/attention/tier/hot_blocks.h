@@ -47,8 +47,8 @@ class HotBlocks {
   // A read has ended.
   void Loaded(uint32_t place, bool well) noexcept;
 
-  // True where the block is one of a set's: it was there before the step.
-  bool hot(uint32_t place) const noexcept { return places_[place].set != kNone; }
+  // True where the block was one of a set's before the step.
+  bool was_hot(uint32_t place) const noexcept { return places_[place].was_hot; }
   // The step used a block that is kThere: it becomes the newest of the set.
   void Keep(size_t set, uint32_t place) noexcept;
   // Gives back the places that the step held and did not Keep(); those being read when they are.
@@ -73,7 +73,8 @@ class HotBlocks {
     uint32_t set = kNone;    // that it is in
     uint32_t newer = kNone;  // in the set
     uint32_t older = kNone;
-    bool held = false;  // by the step: in step_
+    bool held = false;     // by the step: in step_
+    bool was_hot = false;  // in a set when the step came to hold it
     std::atomic<Load> load{Load::kFree};
   };
   struct Set {

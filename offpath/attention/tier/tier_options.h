@@ -23,6 +23,9 @@ struct TierOptions {
   size_t hot_blocks = 64;
   size_t queue_depth = 64;
   bool io_uring = true;  // false: threads read
+  // What a KV head selected is read while other heads select still. false: after the selection of
+  // all heads, as in the serial chain that speculation is compared with.
+  bool read_by_head = true;
   // A step that waits longer for one block fails.
   std::chrono::milliseconds timeout{10'000};
   // Told in one line what is not as it should be: io_uring or O_DIRECT refused.

@@ -51,8 +51,11 @@ TEST_P(DecoderTier, PrrAndSerialKeepTheSameHotBlocksAndSelectTheSame) {
     const Trajectory prr = RunModel(options, 400, 40, 2);
     EXPECT_EQ(prr.selections, serial.selections);
     EXPECT_EQ(prr.counters.tier.hot_hits, serial.counters.tier.hot_hits);
-    EXPECT_EQ(prr.counters.tier.ahead_hits + prr.counters.tier.misses, serial.counters.tier.misses);
-    EXPECT_GT(prr.counters.tier.ahead_hits, 0U);
+    // The same are read, some of them earlier; how many of serial's are differs with two workers.
+    EXPECT_EQ(
+        prr.counters.tier.ahead_hits + prr.counters.tier.early_hits + prr.counters.tier.misses,
+        serial.counters.tier.early_hits + serial.counters.tier.misses);
+    EXPECT_GT(prr.counters.tier.ahead, 0U);
     if (extras == Extras::kDrop) {
       EXPECT_LT(LargestDifference(prr, serial), 2e-6);
     }
