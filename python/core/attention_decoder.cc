@@ -44,30 +44,44 @@ class DecoderHandle {
 
   std::vector<float> Attend(SequenceId id, size_t layer, const TokenArray& queries) {
     return Locked([&](Decoder& decoder) {
-      const size_t heads = decoder.options().query_heads;
-      const size_t dim = decoder.options().cache.shape.head_dim;
-      if (queries.shape(0) == 0 || queries.shape(1) != heads || queries.shape(2) != dim) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    "queries of shape [" + std::to_string(queries.shape(0)) + ", " +
-                        std::to_string(queries.shape(1)) + ", " + std::to_string(queries.shape(2)) +
-                        "], not [tokens, " + std::to_string(heads) + ", " + std::to_string(dim) +
-                        "]");
-      }
+      const attention::QueryRows rows = RowsOf(queries);
       std::vector<float> output(queries.size());
       team_.Run([&](const attention::Worker& worker) {
-        decoder.Attend(id, layer,
-                       {.rows = queries.data(),
-                        .token_stride = heads * dim,
-                        .head_stride = dim,
-                        .tokens = queries.shape(0)},
-                       {.rows = output.data(), .token_stride = heads * dim, .head_stride = dim},
+        decoder.Attend(id, layer, rows,
+                       {.rows = output.data(),
+                        .token_stride = rows.token_stride,
+                        .head_stride = rows.head_stride},
                        worker);
       });
       return output;
     });
   }
 
+  void FitPredictor(SequenceId id, size_t layer, const TokenArray& queries) {
+    Locked([&](Decoder& decoder) {
+      const attention::QueryRows rows = RowsOf(queries);
+      team_.Run(
+          [&](const attention::Worker& worker) { decoder.FitPredictor(id, layer, rows, worker); });
+    });
+  }
+
  private:
+  attention::QueryRows RowsOf(const TokenArray& queries) const {
+    const size_t heads = decoder_.options().query_heads;
+    const size_t dim = decoder_.options().cache.shape.head_dim;
+    if (queries.shape(0) == 0 || queries.shape(1) != heads || queries.shape(2) != dim) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "queries of shape [" + std::to_string(queries.shape(0)) + ", " +
+                      std::to_string(queries.shape(1)) + ", " + std::to_string(queries.shape(2)) +
+                      "], not [tokens, " + std::to_string(heads) + ", " + std::to_string(dim) +
+                      "]");
+    }
+    return {.rows = queries.data(),
+            .token_stride = heads * dim,
+            .head_stride = dim,
+            .tokens = queries.shape(0)};
+  }
+
   std::mutex mutex_;  // held by every call, which runs without the GIL
   Decoder decoder_;
   attention::TeamThreads team_;
@@ -171,6 +185,8 @@ void BindDecoder(nb::module_& m) {
                            {queries.shape(0), queries.shape(1), queries.shape(2)});
           },
           nb::arg("sequence"), nb::arg("layer"), nb::arg("queries"))
+      .def("fit_predictor", &DecoderHandle::FitPredictor, nb::arg("sequence"), nb::arg("layer"),
+           nb::arg("queries"))
       .def(
           "last_selection",
           [](DecoderHandle& self, SequenceId id, size_t layer, size_t kv_head) {

@@ -205,6 +205,20 @@ def test_prr_equals_serial_for_any_number_of_threads_and_counts_what_it_predicte
         decoder.last_selection(sequence, 3, 0)
 
 
+def test_a_fitted_predictor_covers_the_first_step():
+    decoder, sequence, _ = run_decoder("prr", speculated_blocks=9, predictor="regression")
+    queries = np.cumsum(draw(13, 24, HEADS * GROUP, DIM), 0)
+    rows = draw(14, 1, HEADS, DIM)
+    decoder.fit_predictor(sequence, 2, queries)
+    decoder.reset_counters()
+    decoder.append(sequence, 2, rows, rows)
+    decoder.attend(sequence, 2, queries[-1:])
+    counters = decoder.counters()
+    assert counters["covered_blocks"] > 0.7 * counters["selected_blocks"]
+    with pytest.raises(offpath.InvalidArgumentError, match="at least 2 tokens"):
+        decoder.fit_predictor(sequence, 2, queries[:1])
+
+
 def test_forks_and_cuts_of_a_decoder_go_on_alike():
     decoder, sequence, _ = run_decoder("serial")
     fork = decoder.fork(sequence, 210)

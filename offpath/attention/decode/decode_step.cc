@@ -139,6 +139,9 @@ void DecodeStep::PrepareSparse(const StepTarget& target) {
     }
     head_scores_left_[h].store(score_tasks_.size() - tasks, std::memory_order_relaxed);
     landmarks_ += plan.landmarks;
+    if (speculated_count_ > 0 && options_.policy.predictor == Predictor::kRegression) {
+      PredictByQuery(in, std::min(speculated_count_, blocks_), plan, target.heads[h]);
+    }
     plan.predicted = target.heads[h].predicted;
     FindPredicted(target, h);
     plan.first_speculation = speculated;
@@ -166,7 +169,9 @@ void DecodeStep::FindPredicted(const StepTarget& target, size_t kv_head) {
     if (plan.sources[i].bytes == nullptr) unread_.push_back({.kv_head = kv_head, .place = i});
   }
   // The newest of the predictor's scores may be of fewer blocks than there are.
-  const std::span<const float> scores = target.heads[kv_head].ema.predictions();
+  const std::span<const float> scores = options_.policy.predictor == Predictor::kRegression
+                                            ? std::span<const float>(plan.regressed)
+                                            : target.heads[kv_head].ema.predictions();
   const auto score = [&](const Predicted& p) {
     const uint32_t block = plan.predicted[p.place];
     return block < scores.size() ? scores[block] : std::numeric_limits<float>::infinity();
@@ -377,9 +382,7 @@ void DecodeStep::MergeHead(const StepTarget& target, size_t kv_head) {
 void DecodeStep::Remember(const StepTarget& target, size_t kv_head) {
   HeadMemory& memory = target.heads[kv_head];
   const HeadPlan& plan = plans_[kv_head];
-  if (speculated_count_ > 0 && options_.policy.predictor == Predictor::kEma) {
-    memory.ema.Observe(options_.policy.ema, plan.scores);
-  }
+  if (speculated_count_ > 0) Learn(options_.policy.predictor, plan, memory);
   memory.selection = plan.selected;
   Predict(InputOf(target, kv_head), options_.policy, std::min(speculated_count_, blocks_),
           plans_[kv_head].top, memory);
@@ -419,6 +422,7 @@ StepInput DecodeStep::InputOf(const StepTarget& target, size_t kv_head) const {
           .index = target.index,
           .layer = target.layer,
           .kv_head = kv_head,
+          .tokens = tokens_,
           .blocks = blocks_,
           .budget = options_.policy.budget_tokens / options_.cache.shape.block_tokens};
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "offpath/attention/decode/decode_step.h"
+#include "offpath/attention/decode/fit_step.h"
 #include "offpath/attention/decode/prefill_step.h"
 #include "offpath/attention/tier/block_file.h"
 #include "offpath/base/error.h"
@@ -107,7 +108,8 @@ struct Decoder::State {
         tier(TierOf(options)),
         cache(options.cache, tier.get()),
         decode(options, selector.get(), tier.get()),
-        prefill(options) {}
+        prefill(options),
+        fit(options, selector.get()) {}
 
   Sequence& Find(SequenceId id) {
     const auto at = sequences.find(id);
@@ -123,6 +125,18 @@ struct Decoder::State {
     return sequence;
   }
   void CheckRows(size_t layer, size_t first, const TokenRows& rows) const;
+  StepTarget TargetOf(Sequence& sequence, SequenceId id, size_t layer, const QueryRows& queries,
+                      const OutputRows& output) {
+    return {.cache = cache,
+            .id = id,
+            .layer = layer,
+            .failure = sequence.failure,
+            .spilled = sequence.spilled.data() + layer,
+            .index = sequence.index,
+            .heads = sequence.heads.data() + layer * options.cache.kv_heads,
+            .queries = queries,
+            .output = output};
+  }
   // Calls what reads from the tier: an Error of its fails the sequence.
   template <typename Call>
   void Guard(Sequence& sequence, Call call);
@@ -140,6 +154,7 @@ struct Decoder::State {
   std::map<SequenceId, Sequence> sequences;
   DecodeStep decode;
   PrefillStep prefill;
+  FitStep fit;
   DecodeCounters counters;
 };
 
@@ -210,8 +225,13 @@ SequenceId Decoder::Create() {
   const SequenceId id = state.cache.Create();
   state.sequences.emplace(
       id, State::Sequence{.index = SelectionIndex(state.selector, state.options.cache),
-                          .heads = std::vector<HeadMemory>(state.options.cache.layers *
-                                                           state.options.cache.kv_heads),
+                          .heads = std::vector<HeadMemory>(
+                              state.options.cache.layers * state.options.cache.kv_heads,
+                              HeadMemory{.parameters = state.options.policy.ema,
+                                         .ema = {},
+                                         .regression = QueryRegression(kRegressionSteps),
+                                         .selection = {},
+                                         .predicted = {}}),
                           .spilled = std::vector<size_t>(state.options.cache.layers, 0),
                           .failure = {}});
   return id;
@@ -245,6 +265,7 @@ void Decoder::Truncate(SequenceId id, size_t tokens) {
   }
   for (HeadMemory& head : sequence.heads) {
     head.ema.Truncate(tokens / block_tokens);
+    head.regression.Truncate(tokens / block_tokens);
     for (std::vector<uint32_t>* blocks : {&head.selection, &head.predicted}) {
       while (!blocks->empty() && blocks->back() >= tokens / block_tokens) blocks->pop_back();
     }
@@ -278,15 +299,7 @@ void Decoder::Attend(SequenceId id, size_t layer, const QueryRows& queries,
                      const OutputRows& output, const Worker& worker) {
   State& state = *state_;
   State::Sequence& sequence = state.Find(id);
-  const StepTarget target = {.cache = state.cache,
-                             .id = id,
-                             .layer = layer,
-                             .failure = sequence.failure,
-                             .spilled = sequence.spilled.data() + layer,
-                             .index = sequence.index,
-                             .heads = sequence.heads.data() + layer * state.options.cache.kv_heads,
-                             .queries = queries,
-                             .output = output};
+  const StepTarget target = state.TargetOf(sequence, id, layer, queries, output);
   const auto run = [&] {
     if (queries.tokens == 1) {
       state.decode.Run(target, worker, state.counters);
@@ -308,6 +321,13 @@ void Decoder::Attend(SequenceId id, size_t layer, const QueryRows& queries,
   }
   spill_again();
   state.counters.tier = state.tier->counters();
+}
+
+void Decoder::FitPredictor(SequenceId id, size_t layer, const QueryRows& queries,
+                           const Worker& worker) {
+  State& state = *state_;
+  State::Sequence& sequence = state.Find(id);
+  state.fit.Run(state.TargetOf(sequence, id, layer, queries, {}), worker);
 }
 
 const std::vector<uint32_t>& Decoder::LastSelection(SequenceId id, size_t layer,

@@ -89,6 +89,13 @@ class Decoder {
   void Attend(SequenceId id, size_t layer, const QueryRows& queries, const OutputRows& output,
               const Worker& worker);
 
+  // Makes the predictor of a layer from the last queries of a prefill, which it scores as decode
+  // steps would: a grid search gives each KV head its moving average's parameters (predict/fit.h),
+  // and the scores are remembered. Called by all workers, as Attend(); the queries are of the
+  // layer's last tokens, at least 2. Without it the predictor starts with the first decode step.
+  // Does nothing for a layer or a policy that does not predict. Throws as Attend().
+  void FitPredictor(SequenceId id, size_t layer, const QueryRows& queries, const Worker& worker);
+
   // The blocks that KV head attended to in the sequence's last decode step of a layer, ascending;
   // empty after a dense one.
   const std::vector<uint32_t>& LastSelection(SequenceId id, size_t layer, size_t kv_head) const;

@@ -29,7 +29,11 @@ size_t Difference(std::span<const uint32_t> a, std::span<const uint32_t> b,
 void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan) {
   const size_t rows = in.selector.rows(query.heads);
   const LandmarkTable& table = in.index.Landmarks(in.layer, in.kv_head);
-  plan.landmarks = table.landmarks();
+  const LandmarkShape shape = in.selector.landmarks();
+  const size_t seen = shape.stride == 0 || in.tokens < shape.length
+                          ? 0
+                          : (in.tokens - shape.length) / shape.stride + 1;
+  plan.landmarks = std::min(table.landmarks(), seen);
   plan.product_stride = (plan.landmarks + kStripLandmarks - 1) / kStripLandmarks * kStripLandmarks;
   plan.queries.resize(rows * table.features());
   plan.products.resize(rows * plan.product_stride);
@@ -39,7 +43,7 @@ void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan)
 void Predict(const StepInput& in, const PolicyOptions& policy, size_t count, TopBlocks& top,
              HeadMemory& memory) {
   memory.predicted.clear();
-  if (count == 0) return;
+  if (count == 0 || policy.predictor == Predictor::kRegression) return;
   if (policy.predictor == Predictor::kEma) {
     top.Select({.scores = memory.ema.predictions(), .priorities = {}, .blocks = in.blocks},
                KeptWithin(in.selector.kept(), in.budget), count, memory.predicted);
@@ -48,6 +52,14 @@ void Predict(const StepInput& in, const PolicyOptions& policy, size_t count, Top
   const size_t most = std::min(count, memory.selection.size());
   memory.predicted.assign(memory.selection.end() - static_cast<std::ptrdiff_t>(most),
                           memory.selection.end());
+}
+
+void PredictByQuery(const StepInput& in, size_t count, HeadPlan& plan, HeadMemory& memory) {
+  memory.predicted.clear();
+  memory.regression.Predict(plan.queries, plan.regressed);
+  if (plan.regressed.empty()) return;  // a first step has nothing to predict from
+  plan.top.Select({.scores = plan.regressed, .priorities = {}, .blocks = in.blocks},
+                  KeptWithin(in.selector.kept(), in.budget), count, memory.predicted);
 }
 
 void AddLastBlock(const StepInput& in, std::vector<uint32_t>& selection) {
@@ -62,7 +74,8 @@ void AddLastBlock(const StepInput& in, std::vector<uint32_t>& selection) {
 }
 
 void ChooseBlocks(const StepInput& in, const GroupQuery& query, HeadPlan& plan) {
-  const size_t whole = in.index.WholeBlocks(in.layer);
+  const size_t whole =
+      std::min(in.index.WholeBlocks(in.layer), in.tokens / in.selector.block_tokens());
   plan.scores.resize(whole);
   in.selector.Combine({.rows = plan.products.data(),
                        .stride = plan.product_stride,
@@ -70,11 +83,17 @@ void ChooseBlocks(const StepInput& in, const GroupQuery& query, HeadPlan& plan) 
                        .heads = query.heads,
                        .scale = query.scale},
                       whole, plan.scores.data());
+  const std::span<const float> priorities = in.index.Priorities(in.layer, in.kv_head);
   plan.selected.clear();
   plan.top.Select({.scores = plan.scores,
-                   .priorities = in.index.Priorities(in.layer, in.kv_head),
+                   .priorities = priorities.first(std::min(priorities.size(), whole)),
                    .blocks = in.blocks},
                   KeptWithin(in.selector.kept(), in.budget), in.budget, plan.selected);
+}
+
+void Learn(Predictor predictor, const HeadPlan& plan, HeadMemory& memory) {
+  if (predictor == Predictor::kEma) memory.ema.Observe(memory.parameters, plan.scores);
+  if (predictor == Predictor::kRegression) memory.regression.Observe(plan.queries, plan.scores);
 }
 
 }  // namespace offpath::attention

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kPolicies = {"dense", "serial", "reuse", "prr"};
 constexpr std::array<std::string_view, 2> kExtras = {"drop", "keep"};
-constexpr std::array<std::string_view, 2> kPredictors = {"previous", "ema"};
+constexpr std::array<std::string_view, 3> kPredictors = {"previous", "ema", "regression"};
 
 template <typename Kind, size_t kCount>
 Kind Parse(const std::array<std::string_view, kCount>& names, const char* what,

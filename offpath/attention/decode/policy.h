@@ -32,10 +32,11 @@ std::string_view ExtrasName(Extras extras) noexcept;  // "drop", "keep"
 Extras ParseExtras(std::string_view name);
 
 enum class Predictor : uint8_t {
-  kPrevious,  // the last selection
-  kEma,       // the highest predicted scores (predict/ema.h)
+  kPrevious,    // the last selection
+  kEma,         // the highest scores by a moving average (predict/ema.h)
+  kRegression,  // the highest by this step's query and the last ones (predict/query_regression.h)
 };
-std::string_view PredictorName(Predictor predictor) noexcept;  // "previous", "ema"
+std::string_view PredictorName(Predictor predictor) noexcept;  // "previous", "ema", "regression"
 Predictor ParsePredictor(std::string_view name);
 
 struct PolicyOptions {
@@ -54,7 +55,7 @@ struct PolicyOptions {
   static constexpr size_t kAutomatic = static_cast<size_t>(-1);
   size_t speculated_blocks = kAutomatic;
   Predictor predictor = Predictor::kEma;
-  EmaParameters ema = {};
+  EmaParameters ema = {};  // until Decoder::FitPredictor() has fitted a head's own
 };
 
 }  // namespace offpath::attention

@@ -23,6 +23,7 @@ class Decoder:
     prr      attend to `speculated_blocks` predicted blocks while selecting, then to those missed; with
              `extras` "drop" the result equals serial's to rounding, with "keep" it is attention to both
 
+    `predictor` is "ema", "regression" (on this step's query; the better one) or "previous";
     `budget_tokens` a KV head counts sinks and window. `windows` has the tokens that each layer sees,
     0 for all. Results do not depend on `threads`. Calls from several threads take turns.
     """
@@ -80,6 +81,13 @@ class Decoder:
     def attend(self, sequence: int, layer: int, queries) -> np.ndarray:
         """Attention of the last tokens: queries and result are [tokens, query_heads, head_dim]."""
         return np.asarray(self._core.attend(sequence, layer, queries))
+
+    def fit_predictor(self, sequence: int, layer: int, queries) -> None:
+        """Makes a layer's predictor from the prefill's last queries [tokens, query_heads, head_dim], at least 2.
+
+        A grid search gives each KV head its moving average's parameters, and the scores are remembered.
+        """
+        self._core.fit_predictor(sequence, layer, queries)
 
     def last_selection(self, sequence: int, layer: int, kv_head: int) -> np.ndarray:
         """The blocks of the last decode step, ascending; empty after a dense one."""

@@ -12,7 +12,8 @@ TEST(Decoder, PrrWithDroppedExtrasIsSerialWhateverWasPredicted) {
     for (const char* selector : {"quest", "mean-std", "oracle", "streaming", "shadowkv"}) {
       const Trajectory serial =
           RunModel(OptionsOf({type, PolicyOf(Policy::kSerial, selector)}), 300, 20, 1);
-      for (const Predictor predictor : {Predictor::kPrevious, Predictor::kEma}) {
+      for (const Predictor predictor :
+           {Predictor::kPrevious, Predictor::kEma, Predictor::kRegression}) {
         for (const size_t speculated : {size_t{0}, size_t{1}, size_t{6}, size_t{12}, size_t{99}}) {
           PolicyOptions policy = PolicyOf(Policy::kPrr, selector, speculated);
           policy.predictor = predictor;
@@ -26,6 +27,16 @@ TEST(Decoder, PrrWithDroppedExtrasIsSerialWhateverWasPredicted) {
       }
     }
   }
+}
+
+TEST(Decoder, TheRegressionCoversMoreThanAverageAndPreviousSetWhereQueriesTurn) {
+  const auto covered = [](Predictor predictor) {
+    PolicyOptions policy = PolicyOf(Policy::kPrr, "oracle", 6);
+    policy.predictor = predictor;
+    return RunModel(OptionsOf({KvType::kF32, policy}), 400, 100, 1).counters.covered_blocks;
+  };
+  EXPECT_GT(covered(Predictor::kRegression), covered(Predictor::kEma));
+  EXPECT_GT(covered(Predictor::kRegression), covered(Predictor::kPrevious));
 }
 
 TEST(Decoder, ResultsAreTheSameBitsForAnyNumberOfWorkers) {
