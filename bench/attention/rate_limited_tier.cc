@@ -40,8 +40,8 @@ void RateLimitedTier::Submit(std::span<const BlockRead> reads) {
 
 size_t RateLimitedTier::Collect(std::span<BlockReadDone> done, Deadline deadline) {
   // A sleep is 50 us longer than asked for otherwise: several reads' time.
-  thread_local const int exact = prctl(PR_SET_TIMERSLACK, 1);
-  (void)exact;
+  thread_local const int kExact = prctl(PR_SET_TIMERSLACK, 1);
+  (void)kExact;
   while (!in_flight_.empty()) {
     CollectInner(Deadline::At({}));
     const uint64_t now = NowNs();
