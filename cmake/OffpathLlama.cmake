@@ -1,5 +1,5 @@
 # llama.cpp: an installed one, or the one that scripts/llama.sh has built. Sets OFFPATH_LLAMA to ON where
-# adapters/llama can be compiled with it, else to OFF with the reason in OFFPATH_LLAMA_REASON.
+# what is built on it can be compiled, else to OFF with the reason in OFFPATH_LLAMA_REASON.
 find_package(llama CONFIG QUIET)
 if(NOT llama_FOUND)
   find_package(llama CONFIG QUIET PATHS ${PROJECT_SOURCE_DIR}/build/llama NO_DEFAULT_PATH)
@@ -32,5 +32,5 @@ else()
   endif()
 endif()
 if(NOT OFFPATH_LLAMA)
-  message(STATUS "llama.cpp ${OFFPATH_LLAMA_REASON}; `offpath attention generate` is left out")
+  message(STATUS "llama.cpp ${OFFPATH_LLAMA_REASON}")
 endif()

@@ -1,5 +1,5 @@
-// Attention of some query rows to one chunk of tokens: the kernels below AttendPartial() and
-// AttendCausal(). Internal to this module.
+// Attention of some query rows to one chunk of tokens: the kernels below AttendPartial().
+// Internal to this module.
 //
 // A row's result depends on its query, on the spans and on where they are cut into chunks, and on
 // nothing else: not on the rows beside it, nor on how many there are.

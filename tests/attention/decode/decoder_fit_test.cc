@@ -18,7 +18,7 @@ struct Prompted {
   explicit Prompted(const PolicyOptions& policy)
       : decoder(OptionsOf({KvType::kF32, policy})), id(decoder.Create()) {
     Model model(3);
-    for (size_t layer = 0; layer < kLayers; ++layer) Append(model, layer, 320);
+    for (size_t layer = 0; layer < kLayers; ++layer) AppendTokens(decoder, id, layer, model, 320);
     std::vector<float> query = model.Row(kKvHeads * kGroup);
     for (size_t t = 0; t < 24; ++t) {
       const std::vector<float> turn = model.Row(kKvHeads * kGroup);
@@ -27,16 +27,6 @@ struct Prompted {
     }
   }
 
-  void Append(Model& model, size_t layer, size_t tokens) {
-    const std::vector<float> keys = model.Row(kKvHeads * tokens);
-    const std::vector<float> values = model.Row(kKvHeads * tokens);
-    decoder.Append(id, layer,
-                   {.keys = keys.data(),
-                    .values = values.data(),
-                    .key_stride = kKvHeads * kDim,
-                    .value_stride = kKvHeads * kDim,
-                    .count = tokens});
-  }
   QueryRows Queries(size_t tokens) const {
     return {.rows = queries.data(), .token_stride = kRow, .head_stride = kDim, .tokens = tokens};
   }
@@ -51,7 +41,7 @@ struct Prompted {
     Model model(4);
     std::vector<float> out(kLayers * kRow);
     for (size_t layer = 0; layer < kLayers; ++layer) {
-      Append(model, layer, 1);
+      AppendTokens(decoder, id, layer, model, 1);
       decoder.Attend(
           id, layer,
           {.rows = queries.data() + 23 * kRow, .token_stride = kRow, .head_stride = kDim},

@@ -55,6 +55,18 @@ class Model {
   std::mt19937_64 random_;
 };
 
+inline void AppendTokens(Decoder& decoder, SequenceId id, size_t layer, Model& model,
+                         size_t tokens) {
+  const std::vector<float> keys = model.Row(kKvHeads * tokens);
+  const std::vector<float> values = model.Row(kKvHeads * tokens);
+  decoder.Append(id, layer,
+                 {.keys = keys.data(),
+                  .values = values.data(),
+                  .key_stride = kKvHeads * kDim,
+                  .value_stride = kKvHeads * kDim,
+                  .count = tokens});
+}
+
 struct Trajectory {
   std::vector<std::vector<float>> outputs;  // a decode step and layer each
   DecodeCounters counters;
@@ -84,18 +96,8 @@ inline Trajectory RunModel(const DecoderOptions& options, size_t prompt, size_t 
     for (std::thread& thread : threads) thread.join();
     return out;
   };
-  const auto append = [&](size_t layer, size_t tokens) {
-    const std::vector<float> keys = model.Row(kKvHeads * tokens);
-    const std::vector<float> values = model.Row(kKvHeads * tokens);
-    decoder.Append(id, layer,
-                   {.keys = keys.data(),
-                    .values = values.data(),
-                    .key_stride = kKvHeads * kDim,
-                    .value_stride = kKvHeads * kDim,
-                    .count = tokens});
-  };
   for (size_t layer = 0; layer < kLayers; ++layer) {
-    append(layer, prompt);
+    AppendTokens(decoder, id, layer, model, prompt);
     run.outputs.push_back(attend(layer, model.Row(options.query_heads * prompt), prompt));
   }
   std::vector<float> query = model.Row(options.query_heads);
@@ -104,7 +106,7 @@ inline Trajectory RunModel(const DecoderOptions& options, size_t prompt, size_t 
     const std::vector<float> turn = model.Row(options.query_heads);
     for (size_t i = 0; i < query.size(); ++i) query[i] = 0.9F * query[i] + 0.4F * turn[i];
     for (size_t layer = 0; layer < kLayers; ++layer) {
-      append(layer, 1);
+      AppendTokens(decoder, id, layer, model, 1);
       run.outputs.push_back(attend(layer, query, 1));
       for (size_t h = 0; h < kKvHeads; ++h) {
         run.selections.push_back(decoder.LastSelection(id, layer, h));
