@@ -36,7 +36,8 @@ ROOMS: dict[str, list[str]] = {
         "attention/select",
         "attention/tier",
     ],
-    "cli": [*SHARED, "graph"],
+    "attention/profile": [*SHARED, "attention"],
+    "cli": [*SHARED, "graph", "attention"],
 }
 # Frameworks stay above: kernels take pointers, sizes and strides.
 FRAMEWORKS = re.compile(r"^(Python\.h|nanobind/|pybind11/|torch/|ATen/|c10/|llama\.h|ggml)")

@@ -31,6 +31,7 @@ namespace offpath::cli {
 
 inline constexpr const char* kJsonHelp = "Print results as one JSON object a line";
 
+void AddAttentionProfile(CLI::App& attention);
 void AddGraphImport(CLI::App& graph);
 void AddGraphInfo(CLI::App& graph);
 void AddGraphServe(CLI::App& graph);

@@ -27,6 +27,12 @@ void AddCommands(CLI::App& app) {
   AddGraphServe(graph);
   AddGraphTrain(graph);
 
+  CLI::App& attention =
+      AddGroup(app, "attention", "Sparse attention over long contexts",
+               "offpath attention profile budgets.json --layers 30 --heads 9 --kv-heads 3 "
+               "--head-dim 64");
+  AddAttentionProfile(attention);
+
   CLI::App& lane = AddGroup(app, "lane", "A share of the processor: cores and a quota",
                             "offpath lane run --cores 0 --quota 50 -- sha256sum /usr/bin/python3");
   AddLaneList(lane);

@@ -19,18 +19,32 @@ constexpr size_t kSpeculatedATask = 8;  // blocks
 
 }  // namespace
 
-size_t SpeculatedBlocks(const DecoderOptions& options) noexcept {
+size_t SpeculatedBlocks(const DecoderOptions& options, size_t tokens) noexcept {
   const PolicyOptions& policy = options.policy;
   if (policy.policy != Policy::kPrr) return 0;
   if (policy.speculated_blocks != PolicyOptions::kAutomatic) return policy.speculated_blocks;
-  return options.tier.enabled() ? 2 * policy.budget_tokens / options.cache.shape.block_tokens : 0;
+  if (policy.speculation.empty()) {
+    return options.tier.enabled() ? 2 * policy.budget_tokens / options.cache.shape.block_tokens : 0;
+  }
+  size_t blocks = 0;
+  for (const SpeculationStep& step : policy.speculation) {
+    if (step.tokens <= tokens) blocks = step.blocks;
+  }
+  return blocks;
+}
+
+size_t MostSpeculatedBlocks(const DecoderOptions& options) noexcept {
+  size_t most = SpeculatedBlocks(options, 0);
+  for (const SpeculationStep& step : options.policy.speculation) {
+    most = std::max(most, SpeculatedBlocks(options, step.tokens));
+  }
+  return most;
 }
 
 DecodeStep::DecodeStep(const DecoderOptions& options, const Selector* selector, TieredBlocks* tier)
     : options_(options),
       selector_(selector),
       group_(options.query_heads / options.cache.kv_heads),
-      speculated_count_(SpeculatedBlocks(options)),
       plans_(options.cache.kv_heads),
       spans_(options.cache.kv_heads),
       by_head_(options.tier.read_by_head),
@@ -44,8 +58,9 @@ void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCount
   const uint64_t begin = leads ? NowNs() : 0;
   if (!preparation_.Run(worker, [&] { Prepare(target); })) return;
   if (sparse_) {
-    RunScores(target);
+    const uint64_t scored = RunScores(target);
     worker.Meet();
+    spare_ns_.fetch_add(NowNs() - scored, std::memory_order_relaxed);
     if (leads) {
       if (!by_head_) {
         for (size_t h = 0; h < plans_.size(); ++h) FindChosen(h, TieredBlocks::When::kNow);
@@ -72,6 +87,7 @@ void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCount
     counters.select_ns += selected - begin;
     counters.attend_ns += attended - selected;
     counters.merge_ns += end - attended;
+    counters.spare_ns += spare_ns_.exchange(0, std::memory_order_relaxed);
     const double each = static_cast<double>(selected - begin) / static_cast<double>(landmarks_ + 1);
     selection_ns_ = selection_ns_ == 0 ? each : 0.75 * selection_ns_ + 0.25 * each;
   } else {
@@ -93,6 +109,7 @@ void DecodeStep::Prepare(const StepTarget& target) {
   CheckQueries(options_, target, tokens_ - 1);
   first_token_ = layer.window > 0 && layer.window < tokens_ ? tokens_ - layer.window : 0;
   sparse_ = AttendsSparsely(options_, selector_, target.layer, tokens_);
+  speculated_count_ = SpeculatedBlocks(options_, tokens_);
   reads_.Begin(target.cache, target.id, target.layer);
   leftovers_.clear();
   ready_leftovers_ = 0;
@@ -207,7 +224,7 @@ void DecodeStep::RequestAhead() {
   reads_.Submit();
 }
 
-void DecodeStep::RunScores(const StepTarget& target) {
+uint64_t DecodeStep::RunScores(const StepTarget& target) {
   for (size_t i; (i = scoring_.Take()) < score_tasks_.size();) {
     const ScoreTask& task = score_tasks_[i];
     HeadPlan& plan = plans_[task.kv_head];
@@ -220,10 +237,12 @@ void DecodeStep::RunScores(const StepTarget& target) {
       ChooseAndRead(target, task.kv_head);
     }
   }
+  const uint64_t scored = NowNs();
   for (size_t i; (i = speculating_.Take()) < speculations_.size();) {
     Speculate(target, i);
     speculations_left_.fetch_sub(1, std::memory_order_acq_rel);
   }
+  return scored;
 }
 
 void DecodeStep::AttendPredicted(const StepTarget& target, size_t kv_head, size_t place) {
@@ -409,6 +428,8 @@ void DecodeStep::Count(DecodeCounters& counters) const {
   }
   ++counters.sparse_steps;
   counters.early_speculations += speculated_early_ ? 1 : 0;
+  counters.withheld_steps +=
+      options_.policy.policy == Policy::kPrr && speculated_count_ == 0 ? 1 : 0;
   for (const HeadPlan& plan : plans_) {
     counters.selected_blocks += plan.selected.size();
     counters.predicted_blocks += plan.predicted.size();

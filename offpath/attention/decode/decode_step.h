@@ -40,8 +40,10 @@
 
 namespace offpath::attention {
 
-// Blocks that a KV head speculates on: 0 but for prr.
-size_t SpeculatedBlocks(const DecoderOptions& options) noexcept;
+// Blocks that a KV head speculates on at a context of so many tokens: 0 but for prr.
+size_t SpeculatedBlocks(const DecoderOptions& options, size_t tokens) noexcept;
+// The most of any context.
+size_t MostSpeculatedBlocks(const DecoderOptions& options) noexcept;
 
 class DecodeStep {
  public:
@@ -77,7 +79,8 @@ class DecodeStep {
   void FindChosen(size_t kv_head, TieredBlocks::When when);
   void PrepareLeftovers();
   void PrepareSegments();
-  void RunScores(const StepTarget& target);
+  // Returns when the worker found nothing left to score, on the clock of NowNs().
+  uint64_t RunScores(const StepTarget& target);
   void Choose(const StepTarget& target, size_t kv_head);
   void RunAttendTask(const StepTarget& target, size_t task);
   void AttendSegment(const StepTarget& target, size_t segment);
@@ -98,13 +101,13 @@ class DecodeStep {
 
   const DecoderOptions& options_;
   const Selector* selector_;
-  size_t group_;             // query heads a KV head
-  size_t speculated_count_;  // blocks of P, at most
+  size_t group_;  // query heads a KV head
 
   // Of the step in progress.
   size_t tokens_ = 0;
   size_t first_token_ = 0;  // seen by this layer: later than 0 with a window
   size_t blocks_ = 0;
+  size_t speculated_count_ = 0;  // blocks of P, at most
   bool sparse_ = false;
   LeaderPreparation preparation_;
   std::vector<HeadPlan> plans_;                // [kv_heads]
@@ -129,8 +132,9 @@ class DecodeStep {
   std::mutex reads_mutex_;                                   // of reads_ while heads choose
   std::atomic<size_t> speculations_left_{0};
   bool speculated_early_ = false;
-  size_t landmarks_ = 0;     // of all heads
-  double selection_ns_ = 0;  // a landmark, from the steps before
+  std::atomic<uint64_t> spare_ns_{0};  // as DecodeCounters'
+  size_t landmarks_ = 0;               // of all heads
+  double selection_ns_ = 0;            // a landmark, from the steps before
 };
 
 }  // namespace offpath::attention

@@ -51,6 +51,14 @@ DecoderOptions Checked(const DecoderOptions& options) {
                 "a budget of " + std::to_string(options.policy.budget_tokens) +
                     " tokens is less than a block of " + std::to_string(cache.shape.block_tokens));
   }
+  const std::vector<SpeculationStep>& speculation = options.policy.speculation;
+  for (size_t i = 1; i < speculation.size(); ++i) {
+    if (speculation[i].tokens > speculation[i - 1].tokens) continue;
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "speculation steps must ascend by tokens: " + std::to_string(speculation[i].tokens) +
+            " comes after " + std::to_string(speculation[i - 1].tokens));
+  }
   return options;
 }
 
@@ -76,7 +84,7 @@ std::unique_ptr<TieredBlocks> TierOf(const DecoderOptions& options) {
                                                          .queue_depth = tier.queue_depth,
                                                          .io_uring = tier.io_uring,
                                                          .warn = tier.warn});
-  const size_t ahead = SpeculatedBlocks(options);
+  const size_t ahead = MostSpeculatedBlocks(options);
   const bool keeps = options.policy.extras == Extras::kKeep;
   return std::make_unique<TieredBlocks>(std::move(blocks),
                                         TieredShape{.run_blocks = heads,

@@ -10,7 +10,7 @@
 namespace offpath::attention {
 
 FitStep::FitStep(const DecoderOptions& options, const Selector* selector)
-    : options_(options), selector_(selector), predicted_(SpeculatedBlocks(options)) {}
+    : options_(options), selector_(selector) {}
 
 void FitStep::Run(const StepTarget& target, const Worker& worker) {
   if (!preparation_.Run(worker, [&] { Prepare(target); })) return;
@@ -32,6 +32,7 @@ void FitStep::Prepare(const StepTarget& target) {
   }
   first_ = tokens - target.queries.tokens;
   CheckQueries(options_, target, first_);
+  predicted_ = SpeculatedBlocks(options_, tokens);
   fits_ = predicted_ > 0 && options_.policy.predictor != Predictor::kPrevious &&
           AttendsSparsely(options_, selector_, target.layer, tokens);
   tasks_.Reset();

@@ -27,8 +27,8 @@ class FitStep {
 
   const DecoderOptions& options_;
   const Selector* selector_;
-  size_t predicted_;  // blocks a prediction may hold; 0: nothing is predicted
-  size_t first_ = 0;  // position of the first of the tokens
+  size_t predicted_ = 0;  // blocks a prediction may hold; 0: nothing is predicted
+  size_t first_ = 0;      // position of the first of the tokens
   bool fits_ = false;
   LeaderPreparation preparation_;
   TaskCounter tasks_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "offpath/attention/predict/ema.h"
 
@@ -39,6 +40,14 @@ enum class Predictor : uint8_t {
 std::string_view PredictorName(Predictor predictor) noexcept;  // "previous", "ema", "regression"
 Predictor ParsePredictor(std::string_view name);
 
+// From a context of `tokens` on, until the next step's.
+struct SpeculationStep {
+  size_t tokens = 0;
+  size_t blocks = 0;
+
+  friend bool operator==(const SpeculationStep&, const SpeculationStep&) = default;
+};
+
 struct PolicyOptions {
   Policy policy = Policy::kDense;
   Extras extras = Extras::kDrop;
@@ -49,11 +58,14 @@ struct PolicyOptions {
   // Tokens a KV head attends to in a step, sinks and window counted; rounded down to whole blocks.
   // At least a block; more than the context is dense.
   size_t budget_tokens = 512;
-  // Blocks a KV head speculates on while selecting, with prr. kAutomatic: with a tier, twice the
-  // budget, since reads go on beside the selection, and none in memory, where no part of the
-  // machine is idle meanwhile. Of more than the context, the context.
+  // Blocks a KV head speculates on while selecting, with prr. kAutomatic: what `speculation` says;
+  // without it, twice the budget with a tier, since reads go on beside the selection, and none in
+  // memory, where no part of the machine is idle meanwhile. Of more than the context, the context.
   static constexpr size_t kAutomatic = static_cast<size_t>(-1);
   size_t speculated_blocks = kAutomatic;
+  // By context, ascending, as measured on this machine (profile/budget_table.h); before the first
+  // none.
+  std::vector<SpeculationStep> speculation = {};
   Predictor predictor = Predictor::kEma;
   EmaParameters ema = {};  // until Decoder::FitPredictor() has fitted a head's own
 };
