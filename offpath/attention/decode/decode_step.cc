@@ -395,7 +395,7 @@ void DecodeStep::MergeHead(const StepTarget& target, size_t kv_head) {
     if (plan.wanted[i] != 0) add(speculated_.At(plan.first_speculation + i));
   }
   for (size_t i = 0; i < plan.segments; ++i) add(partials_.At(plan.first_segment + i));
-  WriteOutput(target, 0, kv_head, sum);
+  WriteOutput(target, kv_head, sum);
 }
 
 void DecodeStep::Remember(const StepTarget& target, size_t kv_head) {

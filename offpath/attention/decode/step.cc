@@ -57,11 +57,6 @@ GroupQuery GroupQueryOf(const DecoderOptions& options, const StepTarget& target,
       .scale = options.layers[target.layer].scale};
 }
 
-BlockSpan SpanOf(const StepTarget& target, size_t kv_head, size_t block, size_t begin, size_t end) {
-  return SpanOf(target.cache.options().shape,
-                target.cache.HeadBlock(target.id, target.layer, kv_head, block), block, begin, end);
-}
-
 BlockSpan SpanOf(const KvShape& shape, const std::byte* bytes, size_t block, size_t begin,
                  size_t end) noexcept {
   const size_t first = block * shape.block_tokens;
@@ -82,14 +77,12 @@ void AttendSpans(const DecoderOptions& options, const StepTarget& target, const 
                 out);
 }
 
-void WriteOutput(const StepTarget& target, size_t token, size_t kv_head,
-                 const PartialStates& states) noexcept {
+void WriteOutput(const StepTarget& target, size_t kv_head, const PartialStates& states) noexcept {
   Finish(states, nullptr);
   const OutputRows& output = target.output;
   for (size_t h = 0; h < states.heads; ++h) {
     std::copy_n(states.output + h * states.head_dim, states.head_dim,
-                output.rows + token * output.token_stride +
-                    (kv_head * states.heads + h) * output.head_stride);
+                output.rows + (kv_head * states.heads + h) * output.head_stride);
   }
 }
 

@@ -57,9 +57,7 @@ void RestoreBlocks(const StepTarget& target, size_t first, size_t end);
 GroupQuery GroupQueryOf(const DecoderOptions& options, const StepTarget& target, size_t token,
                         size_t kv_head) noexcept;
 
-// The part of a block that lies in tokens [begin, end) of the sequence.
-BlockSpan SpanOf(const StepTarget& target, size_t kv_head, size_t block, size_t begin, size_t end);
-// The same of a block whose bytes are known.
+// The part of a block, given by its bytes, that lies in tokens [begin, end) of the sequence.
 BlockSpan SpanOf(const KvShape& shape, const std::byte* bytes, size_t block, size_t begin,
                  size_t end) noexcept;
 
@@ -67,9 +65,8 @@ BlockSpan SpanOf(const KvShape& shape, const std::byte* bytes, size_t block, siz
 void AttendSpans(const DecoderOptions& options, const StepTarget& target, const GroupQuery& query,
                  std::span<const BlockSpan> spans, const PartialStates& out) noexcept;
 
-// Finishes the states of a KV head's query heads and writes them as the token's output.
-void WriteOutput(const StepTarget& target, size_t token, size_t kv_head,
-                 const PartialStates& states) noexcept;
+// Finishes the states of a KV head's query heads and writes them as the first token's output.
+void WriteOutput(const StepTarget& target, size_t kv_head, const PartialStates& states) noexcept;
 
 // Worker 0 prepares while the others wait.
 class LeaderPreparation {

@@ -80,6 +80,40 @@ TEST(Decoder, LayersWithWindowsAndSoftCapsFollowTheFormulaInDecodeAndPrefill) {
   }
 }
 
+TEST(Decoder, APrefillIsTheSameBitsInChunksOfAnyLength) {
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kI8}) {
+    DecoderOptions options = OptionsOf({type, PolicyOf(Policy::kDense, "")});
+    options.layers[1].window = 70;
+    const std::vector<float> keys = RandomFloats(1, kTokens * kKvHeads * kDim);
+    const std::vector<float> values = RandomFloats(2, kTokens * kKvHeads * kDim);
+    const std::vector<float> queries = RandomFloats(3, kTokens * kHeads * kDim);
+    const auto prefill = [&](size_t layer, size_t chunk) {
+      Decoder decoder(options);
+      const SequenceId id = decoder.Create();
+      std::vector<float> out(queries.size());
+      for (size_t first = 0; first < kTokens; first += chunk) {
+        const size_t count = std::min(chunk, kTokens - first);
+        decoder.Append(
+            id, layer,
+            {keys.data() + first * kKvHeads * kDim, values.data() + first * kKvHeads * kDim,
+             kKvHeads * kDim, kKvHeads * kDim, count});
+        decoder.Attend(id, layer,
+                       {queries.data() + first * kHeads * kDim, kHeads * kDim, kDim, count},
+                       {out.data() + first * kHeads * kDim, kHeads * kDim, kDim}, {});
+      }
+      return out;
+    };
+    for (const size_t layer : {0, 1}) {
+      const std::vector<float> whole = prefill(layer, kTokens);
+      // None leaves one token to the last: that would be a decode step, whose list is cut
+      // otherwise.
+      for (const size_t chunk : {7, 8, 43, 90}) {
+        EXPECT_EQ(prefill(layer, chunk), whole) << KvTypeName(type) << ", chunks of " << chunk;
+      }
+    }
+  }
+}
+
 TEST(Decoder, ASoftCapHoldsInSparseStepsOfTheWholeSelection) {
   // Where the window of a selector is all there is, sparse is dense.
   DecoderOptions options = OptionsOf({KvType::kF32, PolicyOf(Policy::kSerial, "arkvale")});

@@ -115,31 +115,6 @@ ReferenceInput ReferenceOf(const Case& made, size_t head) {
   return in;
 }
 
-// What partial_attention.h allows a head's scores and outputs beyond the rounding of f32.
-struct Allowance {
-  double score = 0;
-  double output = 0;
-};
-
-Allowance AllowanceOf(const Case& made, const ReferenceInput& in) {
-  if (made.shape.type != KvType::kI8 || (hwy::SupportedTargets() & HWY_AVX3_DL) == 0) return {};
-  const auto largest = [](const std::vector<double>& row) {
-    return std::transform_reduce(
-        row.begin(), row.end(), 0.0, [](double a, double b) { return std::max(a, b); },
-        [](double x) { return std::fabs(x); });
-  };
-  Allowance allowance;
-  double value = 0;
-  for (size_t t = 0; t < in.keys.size(); ++t) {
-    const double sum = std::transform_reduce(in.keys[t].begin(), in.keys[t].end(), 0.0,
-                                             std::plus<>(), [](double x) { return std::fabs(x); });
-    allowance.score = std::max(allowance.score, in.scale * largest(in.query) / 65278 * sum);
-    value = std::max(value, largest(in.values[t]));
-  }
-  allowance.output = value * (128.0 / 131070 + std::expm1(2 * allowance.score));
-  return allowance;
-}
-
 void ExpectMatchesReference(const Case& made) {
   const size_t dim = made.shape.head_dim;
   Result result = Attend(made.input());
@@ -153,7 +128,7 @@ void ExpectMatchesReference(const Case& made) {
       for (size_t d = 0; d < dim; ++d) ASSERT_EQ(result.output[h * dim + d], 0);
       continue;
     }
-    const Allowance allowance = AllowanceOf(made, in);
+    const Allowance allowance = AllowanceOf(made.shape.type, in);
     // Scores are sums of head_dim products of about 2: f32 loses some units of 2^-24 of them.
     ASSERT_NEAR(lse[h], expected.max + std::log(expected.sum), 2e-5 + allowance.score)
         << "head " << h;

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "offpath/attention/kv/kv_shape.h"
+
 namespace offpath::attention {
 
 // Of one query head to tokens in any order.
@@ -24,5 +26,13 @@ struct ReferenceState {
 double ReferenceScore(const ReferenceInput& in, size_t token);
 // No tokens, and tokens that all score -infinity, give max = -infinity, sum = 0 and zeros.
 ReferenceState ReferenceAttend(const ReferenceInput& in);
+
+// What partial_attention.h allows a head's scores and outputs beyond the rounding of f32, on this
+// processor.
+struct Allowance {
+  double score = 0;
+  double output = 0;
+};
+Allowance AllowanceOf(KvType type, const ReferenceInput& in);
 
 }  // namespace offpath::attention
