@@ -1,14 +1,18 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "offpath/attention/decode/decoder.h"
 #include "offpath/attention/decode/team_threads.h"
+#include "offpath/attention/profile/budget_json.h"
+#include "offpath/attention/profile/machine.h"
 #include "offpath/base/error.h"
 #include "python/core/arrays.h"
 #include "python/core/attention_bindings.h"
@@ -97,9 +101,11 @@ nb::dict CountersOf(DecoderHandle& handle) {
   dict["select_ns"] = c.select_ns;
   dict["attend_ns"] = c.attend_ns;
   dict["merge_ns"] = c.merge_ns;
+  dict["spare_ns"] = c.spare_ns;
   dict["dense_steps"] = c.dense_steps;
   dict["sparse_steps"] = c.sparse_steps;
   dict["early_speculations"] = c.early_speculations;
+  dict["withheld_steps"] = c.withheld_steps;
   dict["selected_blocks"] = c.selected_blocks;
   dict["predicted_blocks"] = c.predicted_blocks;
   dict["covered_blocks"] = c.covered_blocks;
@@ -117,8 +123,10 @@ void BindDecoder(nb::module_& m) {
              size_t head_dim, size_t block_tokens, const std::string& type, size_t memory_bytes,
              float scale, float soft_cap, const std::vector<size_t>& windows,
              const std::string& policy, const std::string& extras, const std::string& selector,
-             size_t budget_tokens, size_t speculated_blocks, const std::string& predictor,
-             size_t threads) {
+             size_t budget_tokens, const std::string& scan,
+             const std::optional<size_t>& speculated_blocks,
+             const std::optional<std::string>& budgets, bool force_budgets,
+             const std::string& predictor, size_t threads) {
             if (windows.size() != layers) {
               throw Error(ErrorCode::kInvalidArgument, std::to_string(windows.size()) +
                                                            " windows for " +
@@ -136,17 +144,25 @@ void BindDecoder(nb::module_& m) {
             options.policy.extras = attention::ParseExtras(extras);
             options.policy.selector = selector;
             options.policy.budget_tokens = budget_tokens;
-            options.policy.speculated_blocks = speculated_blocks;
+            options.policy.scan = attention::ParseScan(scan);
+            if (speculated_blocks) options.policy.speculated_blocks = *speculated_blocks;
             options.policy.predictor = attention::ParsePredictor(predictor);
             for (const size_t window : windows) {
               options.layers.push_back({.scale = scale, .soft_cap = soft_cap, .window = window});
+            }
+            if (budgets) {
+              options.policy.speculation = attention::SpeculationOf(
+                  attention::ReadBudgetTable(*budgets), attention::ThisMachine(),
+                  attention::ShapeOf(options, threads),
+                  force_budgets ? attention::OtherTable::kForce : attention::OtherTable::kRefuse);
             }
             new (self) DecoderHandle(options, threads);
           },
           nb::arg("layers"), nb::arg("query_heads"), nb::arg("kv_heads"), nb::arg("head_dim"),
           nb::arg("block_tokens"), nb::arg("type"), nb::arg("memory_bytes"), nb::arg("scale"),
           nb::arg("soft_cap"), nb::arg("windows"), nb::arg("policy"), nb::arg("extras"),
-          nb::arg("selector"), nb::arg("budget_tokens"), nb::arg("speculated_blocks"),
+          nb::arg("selector"), nb::arg("budget_tokens"), nb::arg("scan"),
+          nb::arg("speculated_blocks").none(), nb::arg("budgets").none(), nb::arg("force_budgets"),
           nb::arg("predictor"), nb::arg("threads"))
       .def("create",
            [](DecoderHandle& self) {

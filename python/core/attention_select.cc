@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "offpath/attention/select/landmark_scores.h"
+#include "offpath/attention/select/block_scorer.h"
 #include "offpath/attention/select/selection_index.h"
 #include "offpath/attention/select/selector.h"
 #include "offpath/attention/select/top_blocks.h"
@@ -54,24 +54,11 @@ class IndexHandle {
                                          .stride = queries.shape(1),
                                          .heads = queries.shape(0),
                                          .scale = scale};
-    const attention::LandmarkTable& table = index_.Landmarks(layer, kv_head);
-    const size_t rows = selector_->rows(query.heads);
-    const size_t strips =
-        (table.landmarks() + attention::kStripLandmarks - 1) / attention::kStripLandmarks;
-    const size_t stride = strips * attention::kStripLandmarks;
-    std::vector<float> features(rows * table.features());
-    std::vector<float> products(rows * stride);
-    selector_->Project(query, features.data());
-    attention::ScoreLandmarks(table, {.rows = features.data(), .count = rows}, 0, table.landmarks(),
-                              products.data(), stride);
-    std::vector<float> scores(index_.WholeBlocks(layer));
-    selector_->Combine({.rows = products.data(),
-                        .stride = stride,
-                        .landmarks = table.landmarks(),
-                        .heads = query.heads,
-                        .scale = scale},
-                       scores.size(), scores.data());
-    return scores;
+    scorer_.Prepare(*selector_, index_.Landmarks(layer, kv_head), query,
+                    cache_.cache->Tokens(id_, layer));
+    scorer_.Multiply(0, scorer_.landmarks());
+    scorer_.Combine(index_.WholeBlocks(layer));
+    return {scorer_.scores().begin(), scorer_.scores().end()};
   }
 
   std::vector<float> Priorities(size_t layer, size_t kv_head) {
@@ -96,6 +83,7 @@ class IndexHandle {
   KvCacheHandle cache_;
   SequenceId id_;
   SelectionIndex index_;
+  attention::BlockScorer scorer_;
 };
 
 std::vector<float> FeatureQuery(const SelectorHandle& handle, const Rows& queries) {
@@ -195,6 +183,14 @@ void BindSelection(nb::module_& m) {
       },
       nb::arg("scores"), nb::arg("blocks"), nb::arg("budget"), nb::arg("sinks"), nb::arg("window"),
       nb::arg("priority"), nb::arg("priorities").none());
+  m.def(
+      "kept_within",
+      [](size_t sinks, size_t window, size_t priority, size_t budget) {
+        const attention::AlwaysKept kept =
+            attention::KeptWithin({.sinks = sinks, .window = window, .priority = priority}, budget);
+        return nb::make_tuple(kept.sinks, kept.window, kept.priority);
+      },
+      nb::arg("sinks"), nb::arg("window"), nb::arg("priority"), nb::arg("budget"));
   m.def("selectors", [] {
     nb::list list;
     for (const attention::SelectorInfo& info : attention::Selectors()) {

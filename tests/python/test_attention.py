@@ -1,5 +1,6 @@
 """offpath.attention: the operator, selectors, predictors, policies and traces, against plain numpy."""
 
+import json
 import subprocess
 import sys
 
@@ -203,6 +204,40 @@ def test_prr_equals_serial_for_any_number_of_threads_and_counts_what_it_predicte
     assert decoder.last_selection(sequence, 0, 0).size == 0
     with pytest.raises(offpath.InvalidArgumentError, match="layer 3"):
         decoder.last_selection(sequence, 3, 0)
+
+
+def test_a_bounded_scan_selects_what_the_flat_one_does():
+    _, _, flat = run_decoder("serial")
+    _, _, bounded = run_decoder("serial", scan="bounded")
+    np.testing.assert_array_equal(bounded, flat)
+    with pytest.raises(offpath.InvalidArgumentError, match="no scan 'sharp'"):
+        run_decoder("serial", scan="sharp")
+
+
+def test_a_budget_table_of_another_machine_is_refused_unless_forced(tmp_path):
+    row = {"tokens": 210, "selection_ns": 9, "window_ns": 9, "overhead_ns": 0, "fits": 3}
+    table = {
+        "format": "offpath-budgets",
+        "version": 1,
+        "machine": {"cpu": "Abacus", "cores": 1, "target": "beads"},
+        "shape": {
+            "layers": 3, "query_heads": HEADS * GROUP, "kv_heads": HEADS, "head_dim": DIM, "type": "f16",
+            "block_tokens": BLOCK, "selector": "quest", "scan": "flat", "predictor": "ema",
+            "budget_tokens": 64, "threads": 1, "tier": "memory", "hot_blocks": 0,
+        },
+        "rows": [{**row, "times": [{"blocks": 3, "ns": 9}]}],
+    }  # fmt: skip
+    path = tmp_path / "budgets.json"
+    path.write_text(json.dumps(table))
+    with pytest.raises(offpath.InvalidArgumentError, match="another machine .Abacus, 1 cores, beads"):
+        run_decoder("prr", budgets=str(path))
+    decoder, _, _ = run_decoder("prr", budgets=str(path), force_budgets=True)
+    counters = decoder.counters()
+    assert counters["withheld_steps"] == 9  # of contexts of 201 to 209, in the one sparse layer
+    assert counters["predicted_blocks"] == 10 * 3 * HEADS
+    with pytest.raises(offpath.CorruptDataError, match="budgets.json"):
+        path.write_text("{}")
+        run_decoder("prr", budgets=str(path))
 
 
 def test_a_fitted_predictor_covers_the_first_step():

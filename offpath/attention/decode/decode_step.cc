@@ -4,7 +4,6 @@
 #include <limits>
 #include <string>
 
-#include "offpath/attention/select/landmark_scores.h"
 #include "offpath/base/error.h"
 
 namespace offpath::attention {
@@ -44,13 +43,12 @@ size_t MostSpeculatedBlocks(const DecoderOptions& options) noexcept {
 DecodeStep::DecodeStep(const DecoderOptions& options, const Selector* selector, TieredBlocks* tier)
     : options_(options),
       selector_(selector),
-      group_(options.query_heads / options.cache.kv_heads),
       plans_(options.cache.kv_heads),
       spans_(options.cache.kv_heads),
       by_head_(options.tier.read_by_head),
       reads_(tier),
-      partials_(group_, options.cache.shape.head_dim),
-      speculated_(group_, options.cache.shape.head_dim),
+      partials_(options.query_heads / options.cache.kv_heads, options.cache.shape.head_dim),
+      speculated_(options.query_heads / options.cache.kv_heads, options.cache.shape.head_dim),
       head_scores_left_(std::make_unique<std::atomic<size_t>[]>(options.cache.kv_heads)) {}
 
 void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCounters& counters) {
@@ -110,6 +108,7 @@ void DecodeStep::Prepare(const StepTarget& target) {
   first_token_ = layer.window > 0 && layer.window < tokens_ ? tokens_ - layer.window : 0;
   sparse_ = AttendsSparsely(options_, selector_, target.layer, tokens_);
   speculated_count_ = SpeculatedBlocks(options_, tokens_);
+  by_bounds_ = options_.policy.scan == Scan::kBounded && blocks_ >= options_.policy.bounded_from;
   reads_.Begin(target.cache, target.id, target.layer);
   leftovers_.clear();
   ready_leftovers_ = 0;
@@ -149,13 +148,15 @@ void DecodeStep::PrepareSparse(const StepTarget& target) {
     const StepInput in = InputOf(target, h);
     PrepareScores(in, QueryOf(target, h), plan);
     const size_t tasks = score_tasks_.size();
-    // At least one, since who ends the last of a head's chooses.
-    for (size_t first = 0; first < std::max<size_t>(1, plan.landmarks); first += kLandmarksATask) {
+    const size_t landmarks = plan.scorer.landmarks();
+    // At least one, since who ends the last of a head's chooses; by bounds, choosing is all.
+    const size_t scanned = by_bounds_ ? 0 : landmarks;
+    for (size_t first = 0; first < std::max<size_t>(1, scanned); first += kLandmarksATask) {
       score_tasks_.push_back(
-          {.kv_head = h, .first = first, .end = std::min(plan.landmarks, first + kLandmarksATask)});
+          {.kv_head = h, .first = first, .end = std::min(scanned, first + kLandmarksATask)});
     }
     head_scores_left_[h].store(score_tasks_.size() - tasks, std::memory_order_relaxed);
-    landmarks_ += plan.landmarks;
+    landmarks_ += landmarks;
     if (speculated_count_ > 0 && options_.policy.predictor == Predictor::kRegression) {
       PredictByQuery(in, std::min(speculated_count_, blocks_), plan, target.heads[h]);
     }
@@ -227,12 +228,7 @@ void DecodeStep::RequestAhead() {
 uint64_t DecodeStep::RunScores(const StepTarget& target) {
   for (size_t i; (i = scoring_.Take()) < score_tasks_.size();) {
     const ScoreTask& task = score_tasks_[i];
-    HeadPlan& plan = plans_[task.kv_head];
-    const FeatureQueries queries = {.rows = plan.queries.data(), .count = selector_->rows(group_)};
-    if (task.first < task.end) {
-      ScoreLandmarks(target.index.Landmarks(target.layer, task.kv_head), queries, task.first,
-                     task.end, plan.products.data(), plan.product_stride);
-    }
+    plans_[task.kv_head].scorer.Multiply(task.first, task.end);
     if (head_scores_left_[task.kv_head].fetch_sub(1, std::memory_order_acq_rel) == 1) {
       ChooseAndRead(target, task.kv_head);
     }
@@ -298,7 +294,12 @@ void DecodeStep::FindChosen(size_t kv_head, TieredBlocks::When when) {
 
 void DecodeStep::Choose(const StepTarget& target, size_t kv_head) {
   HeadPlan& plan = plans_[kv_head];
-  ChooseBlocks(InputOf(target, kv_head), QueryOf(target, kv_head), plan);
+  if (by_bounds_) {
+    ChooseByBounds(InputOf(target, kv_head), plan, target.heads[kv_head]);
+  } else {
+    ChooseBlocks(InputOf(target, kv_head), plan);
+    target.heads[kv_head].seed.clear();
+  }
   if (options_.policy.policy == Policy::kReuse) {
     // Until there is a last selection, this step's.
     const HeadMemory& memory = target.heads[kv_head];

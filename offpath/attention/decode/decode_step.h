@@ -4,7 +4,8 @@
 //   prepare   worker 0: what to attend to, as far as that is known without scores; with prr, reads
 //             of predicted blocks P that are in the tier start
 //   score     tasks: landmarks in ranges, a head's after the other's. Who ends the last of a head
-//             chooses for it, and starts the reads of what it chose. Who finds none left
+//             chooses for it, and starts the reads of what it chose. By bounds (Scan::kBounded) a
+//             head is one task, which scores what it must while it chooses. Who finds none left
 //             speculates: attends to blocks of P that are there, until the last head has chosen.
 //             All wait for the selection, so that no worker is taken from it; where it leaves none
 //             idle, speculation is the reads alone
@@ -101,7 +102,6 @@ class DecodeStep {
 
   const DecoderOptions& options_;
   const Selector* selector_;
-  size_t group_;  // query heads a KV head
 
   // Of the step in progress.
   size_t tokens_ = 0;
@@ -109,6 +109,7 @@ class DecodeStep {
   size_t blocks_ = 0;
   size_t speculated_count_ = 0;  // blocks of P, at most
   bool sparse_ = false;
+  bool by_bounds_ = false;  // where it is sparse
   LeaderPreparation preparation_;
   std::vector<HeadPlan> plans_;                // [kv_heads]
   std::vector<std::vector<BlockSpan>> spans_;  // [kv_heads]

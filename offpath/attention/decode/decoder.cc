@@ -18,8 +18,11 @@ namespace {
 
 std::shared_ptr<const Selector> SelectorOf(const DecoderOptions& options) {
   if (options.policy.policy == Policy::kDense) return nullptr;
-  return MakeSelector(options.policy.selector, {.head_dim = options.cache.shape.head_dim,
-                                                .block_tokens = options.cache.shape.block_tokens});
+  const std::shared_ptr<const Selector> selector = MakeSelector(
+      options.policy.selector,
+      {.head_dim = options.cache.shape.head_dim, .block_tokens = options.cache.shape.block_tokens});
+  if (options.policy.scan == Scan::kBounded) CheckBounds(*selector);
+  return selector;
 }
 
 DecoderOptions Checked(const DecoderOptions& options) {
@@ -60,6 +63,11 @@ DecoderOptions Checked(const DecoderOptions& options) {
             " comes after " + std::to_string(speculation[i - 1].tokens));
   }
   return options;
+}
+
+SelectionIndex::Keeps KeepsOf(const PolicyOptions& policy) noexcept {
+  return policy.scan == Scan::kBounded ? SelectionIndex::Keeps::kLandmarksAndBounds
+                                       : SelectionIndex::Keeps::kLandmarks;
 }
 
 std::unique_ptr<TieredBlocks> TierOf(const DecoderOptions& options) {
@@ -232,14 +240,16 @@ SequenceId Decoder::Create() {
   State& state = *state_;
   const SequenceId id = state.cache.Create();
   state.sequences.emplace(
-      id, State::Sequence{.index = SelectionIndex(state.selector, state.options.cache),
+      id, State::Sequence{.index = SelectionIndex(state.selector, state.options.cache,
+                                                  KeepsOf(state.options.policy)),
                           .heads = std::vector<HeadMemory>(
                               state.options.cache.layers * state.options.cache.kv_heads,
                               HeadMemory{.parameters = state.options.policy.ema,
                                          .ema = {},
                                          .regression = QueryRegression(kRegressionSteps),
                                          .selection = {},
-                                         .predicted = {}}),
+                                         .predicted = {},
+                                         .seed = {}}),
                           .spilled = std::vector<size_t>(state.options.cache.layers, 0),
                           .failure = {}});
   return id;

@@ -4,7 +4,6 @@
 
 #include "offpath/attention/decode/decode_step.h"
 #include "offpath/attention/predict/fit.h"
-#include "offpath/attention/select/landmark_scores.h"
 #include "offpath/base/error.h"
 
 namespace offpath::attention {
@@ -40,19 +39,17 @@ void FitStep::Prepare(const StepTarget& target) {
 
 void FitStep::FitHead(const StepTarget& target, size_t kv_head, HeadPlan& plan) const {
   HeadMemory& memory = target.heads[kv_head];
-  const size_t group = options_.query_heads / options_.cache.kv_heads;
   std::vector<ScoredStep> history;
   std::vector<std::vector<float>> feature_queries;
   for (size_t t = 0; t < target.queries.tokens; ++t) {
     const StepInput in = InputOf(target, kv_head, first_ + t + 1);
-    const GroupQuery query = GroupQueryOf(options_, target, t, kv_head);
-    PrepareScores(in, query, plan);
-    ScoreLandmarks(target.index.Landmarks(target.layer, kv_head),
-                   {.rows = plan.queries.data(), .count = selector_->rows(group)}, 0,
-                   plan.landmarks, plan.products.data(), plan.product_stride);
-    ChooseBlocks(in, query, plan);
-    feature_queries.push_back(plan.queries);
-    history.push_back({.scores = plan.scores, .selected = plan.selected});
+    PrepareScores(in, GroupQueryOf(options_, target, t, kv_head), plan);
+    plan.scorer.Multiply(0, plan.scorer.landmarks());
+    ChooseBlocks(in, plan);
+    const std::span<const float> scores = plan.scorer.scores();
+    const std::span<const float> queries = plan.scorer.queries();
+    feature_queries.emplace_back(queries.begin(), queries.end());
+    history.push_back({.scores = {scores.begin(), scores.end()}, .selected = plan.selected});
   }
   memory.selection = history.back().selected;
   if (options_.policy.predictor == Predictor::kRegression) {

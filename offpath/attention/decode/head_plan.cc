@@ -4,12 +4,6 @@
 
 namespace offpath::attention {
 
-AlwaysKept KeptWithin(const AlwaysKept& published, size_t budget) noexcept {
-  return {.sinks = std::min(published.sinks, budget / 4),
-          .window = std::max<size_t>(1, std::min(published.window, budget / 2)),
-          .priority = std::min(published.priority, budget / 4)};
-}
-
 size_t Difference(std::span<const uint32_t> a, std::span<const uint32_t> b,
                   std::vector<uint32_t>& out) {
   out.clear();
@@ -27,17 +21,11 @@ size_t Difference(std::span<const uint32_t> a, std::span<const uint32_t> b,
 }
 
 void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan) {
-  const size_t rows = in.selector.rows(query.heads);
-  const LandmarkTable& table = in.index.Landmarks(in.layer, in.kv_head);
-  const LandmarkShape shape = in.selector.landmarks();
-  const size_t seen = shape.stride == 0 || in.tokens < shape.length
-                          ? 0
-                          : (in.tokens - shape.length) / shape.stride + 1;
-  plan.landmarks = std::min(table.landmarks(), seen);
-  plan.product_stride = (plan.landmarks + kStripLandmarks - 1) / kStripLandmarks * kStripLandmarks;
-  plan.queries.resize(rows * table.features());
-  plan.products.resize(rows * plan.product_stride);
-  in.selector.Project(query, plan.queries.data());
+  plan.scorer.Prepare(in.selector, in.index.Landmarks(in.layer, in.kv_head), query, in.tokens);
+}
+
+size_t ScoredBlocks(const StepInput& in) noexcept {
+  return std::min(in.index.WholeBlocks(in.layer), in.tokens / in.selector.block_tokens());
 }
 
 void Predict(const StepInput& in, const PolicyOptions& policy, size_t count, TopBlocks& top,
@@ -56,7 +44,7 @@ void Predict(const StepInput& in, const PolicyOptions& policy, size_t count, Top
 
 void PredictByQuery(const StepInput& in, size_t count, HeadPlan& plan, HeadMemory& memory) {
   memory.predicted.clear();
-  memory.regression.Predict(plan.queries, plan.regressed);
+  memory.regression.Predict(plan.scorer.queries(), plan.regressed);
   if (plan.regressed.empty()) return;  // a first step has nothing to predict from
   plan.top.Select({.scores = plan.regressed, .priorities = {}, .blocks = in.blocks},
                   KeptWithin(in.selector.kept(), in.budget), count, memory.predicted);
@@ -73,27 +61,50 @@ void AddLastBlock(const StepInput& in, std::vector<uint32_t>& selection) {
   selection.push_back(last);
 }
 
-void ChooseBlocks(const StepInput& in, const GroupQuery& query, HeadPlan& plan) {
-  const size_t whole =
-      std::min(in.index.WholeBlocks(in.layer), in.tokens / in.selector.block_tokens());
-  plan.scores.resize(whole);
-  in.selector.Combine({.rows = plan.products.data(),
-                       .stride = plan.product_stride,
-                       .landmarks = plan.landmarks,
-                       .heads = query.heads,
-                       .scale = query.scale},
-                      whole, plan.scores.data());
+void ChooseBlocks(const StepInput& in, HeadPlan& plan) {
+  const size_t whole = ScoredBlocks(in);
+  plan.scorer.Combine(whole);
   const std::span<const float> priorities = in.index.Priorities(in.layer, in.kv_head);
   plan.selected.clear();
-  plan.top.Select({.scores = plan.scores,
+  plan.top.Select({.scores = plan.scorer.scores(),
                    .priorities = priorities.first(std::min(priorities.size(), whole)),
                    .blocks = in.blocks},
                   KeptWithin(in.selector.kept(), in.budget), in.budget, plan.selected);
 }
 
+void ChooseByBounds(const StepInput& in, HeadPlan& plan, HeadMemory& memory) {
+  // What TopBlocks takes before it looks at a score; the budget is less than there are blocks.
+  const size_t whole = ScoredBlocks(in);
+  const AlwaysKept kept = KeptWithin(in.selector.kept(), in.budget);
+  const size_t window = std::min(std::max(kept.window, in.blocks - whole), in.budget);
+  const size_t sinks = std::min(kept.sinks, in.budget - window);
+  const size_t end = in.blocks - window;
+  std::vector<uint32_t>& seed = memory.seed;
+  if (seed.empty()) seed = memory.selection;
+  seed.insert(seed.end(), plan.predicted.begin(), plan.predicted.end());
+  plan.selected.clear();
+  for (size_t b = 0; b < sinks; ++b) plan.selected.push_back(static_cast<uint32_t>(b));
+  plan.bounded.Select({.table = in.index.Landmarks(in.layer, in.kv_head),
+                       .bounds = in.index.Bounds(in.layer, in.kv_head),
+                       .query = plan.scorer.queries().data(),
+                       .seed = seed,
+                       .first = sinks,
+                       .end = end,
+                       .count = in.budget - window - sinks},
+                      plan.selected);
+  for (size_t b = end; b < in.blocks; ++b) plan.selected.push_back(static_cast<uint32_t>(b));
+  plan.scorer.Take(plan.bounded.scored(), whole);
+  // Half as many again as are selected make the best seed (bench attention-select).
+  seed.clear();
+  plan.bounded.BestScored(in.budget * 3 / 2, seed);
+}
+
 void Learn(Predictor predictor, const HeadPlan& plan, HeadMemory& memory) {
-  if (predictor == Predictor::kEma) memory.ema.Observe(memory.parameters, plan.scores);
-  if (predictor == Predictor::kRegression) memory.regression.Observe(plan.queries, plan.scores);
+  const std::span<const float> scores = plan.scorer.scores();
+  if (predictor == Predictor::kEma) memory.ema.Observe(memory.parameters, scores);
+  if (predictor == Predictor::kRegression) {
+    memory.regression.Observe(plan.scorer.queries(), scores);
+  }
 }
 
 }  // namespace offpath::attention

@@ -12,6 +12,8 @@
 #include "offpath/attention/decode/step_reads.h"
 #include "offpath/attention/predict/ema.h"
 #include "offpath/attention/predict/query_regression.h"
+#include "offpath/attention/select/block_scorer.h"
+#include "offpath/attention/select/bounded_selection.h"
 #include "offpath/attention/select/selection_index.h"
 #include "offpath/attention/select/selector.h"
 #include "offpath/attention/select/top_blocks.h"
@@ -29,13 +31,13 @@ struct HeadMemory {
   QueryRegression regression{kRegressionSteps};
   std::vector<uint32_t> selection;  // of the last sparse step, ascending
   std::vector<uint32_t> predicted;  // P of the next, ascending
+  std::vector<uint32_t> seed;       // of the next selection by bounds: the best of the last
 };
 
 // Within a step. The vectors are kept, so that steady state allocates nothing.
 struct HeadPlan {
-  std::vector<float> queries;        // [rows, features]
-  std::vector<float> products;       // [rows, product_stride]
-  std::vector<float> scores;         // [whole blocks]
+  BlockScorer scorer;
+  BoundedSelection bounded;
   std::vector<float> regressed;      // scores by the regression
   std::vector<uint32_t> selected;    // A, ascending
   std::vector<uint32_t> predicted;   // P, ascending
@@ -46,18 +48,11 @@ struct HeadPlan {
   std::vector<uint8_t> speculated;            // of P: attended to while selecting
   std::vector<uint8_t> wanted;                // of P: part of the result
   TopBlocks top;
-  size_t product_stride = 0;
-  size_t landmarks = 0;
   size_t first_segment = 0;  // of the step's
   size_t segments = 0;
   size_t first_speculation = 0;  // of the step's
   size_t covered = 0;            // P and A
 };
-
-// The blocks that are always kept, lowered so that at least half of the budget is chosen by score:
-// of a budget of n blocks the window takes at most n / 2, sinks and priorities at most n / 4 each,
-// and the last block always stays.
-AlwaysKept KeptWithin(const AlwaysKept& published, size_t budget) noexcept;
 
 // Both are ascending: out becomes a \ b. Returns how many blocks are in both.
 size_t Difference(std::span<const uint32_t> a, std::span<const uint32_t> b,
@@ -77,6 +72,9 @@ struct StepInput {
 // Makes the feature queries and room for their products.
 void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan);
 
+// Blocks that are scored: those of which all tokens are in.
+size_t ScoredBlocks(const StepInput& in) noexcept;
+
 // P of the next step: `count` blocks, from what the head remembers of this one and of those before;
 // none where the predictor waits for that step's query.
 void Predict(const StepInput& in, const PolicyOptions& policy, size_t count, TopBlocks& top,
@@ -89,8 +87,13 @@ void PredictByQuery(const StepInput& in, size_t count, HeadPlan& plan, HeadMemor
 // one more than the budget, the oldest block behind the sinks makes room.
 void AddLastBlock(const StepInput& in, std::vector<uint32_t>& selection);
 
-// A: turns the products into scores and chooses.
-void ChooseBlocks(const StepInput& in, const GroupQuery& query, HeadPlan& plan);
+// A: turns the products of all landmarks into scores and chooses.
+void ChooseBlocks(const StepInput& in, HeadPlan& plan);
+
+// The same A without most of the products (select/bounded_selection.h), by a selector whose scores
+// are products. The last step's best scores and what was predicted are the seed. The scores of
+// other blocks than it looked at are NaN.
+void ChooseByBounds(const StepInput& in, HeadPlan& plan, HeadMemory& memory);
 
 // Keeps of a step what its predictor learns from.
 void Learn(Predictor predictor, const HeadPlan& plan, HeadMemory& memory);

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kPolicies = {"dense", "serial", "reuse", "prr"};
 constexpr std::array<std::string_view, 2> kExtras = {"drop", "keep"};
+constexpr std::array<std::string_view, 2> kScans = {"flat", "bounded"};
 constexpr std::array<std::string_view, 3> kPredictors = {"previous", "ema", "regression"};
 
 template <typename Kind, size_t kCount>
@@ -32,6 +33,9 @@ Policy ParsePolicy(std::string_view name) { return Parse<Policy>(kPolicies, "pol
 
 std::string_view ExtrasName(Extras extras) noexcept { return kExtras[static_cast<size_t>(extras)]; }
 Extras ParseExtras(std::string_view name) { return Parse<Extras>(kExtras, "extras", name); }
+
+std::string_view ScanName(Scan scan) noexcept { return kScans[static_cast<size_t>(scan)]; }
+Scan ParseScan(std::string_view name) { return Parse<Scan>(kScans, "scan", name); }
 
 std::string_view PredictorName(Predictor predictor) noexcept {
   return kPredictors[static_cast<size_t>(predictor)];

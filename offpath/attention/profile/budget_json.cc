@@ -58,6 +58,8 @@ ProfileShape ParseShape(const json& value, const std::string& where) {
   shape.kv.type = check("type", [&] { return ParseKvType(type); });
   shape.kv.block_tokens = fields.Number("block_tokens", 1, kMaxCount);
   shape.selector = fields.Text("selector");
+  const std::string scan = fields.Text("scan");
+  shape.scan = check("scan", [&] { return ParseScan(scan); });
   const std::string predictor = fields.Text("predictor");
   shape.predictor = check("predictor", [&] { return ParsePredictor(predictor); });
   shape.budget_tokens = fields.Number("budget_tokens", 1, kMaxTokens);
@@ -161,6 +163,7 @@ std::string FormatBudgetTable(const BudgetTable& table) {
                                {"type", KvTypeName(shape.kv.type)},
                                {"block_tokens", shape.kv.block_tokens},
                                {"selector", shape.selector},
+                               {"scan", ScanName(shape.scan)},
                                {"predictor", PredictorName(shape.predictor)},
                                {"budget_tokens", shape.budget_tokens},
                                {"threads", shape.threads},

@@ -3,7 +3,7 @@
 // {"format": "offpath-budgets", "version": 1,
 //  "machine": {"cpu", "cores", "target"},
 //  "shape": {"layers", "query_heads", "kv_heads", "head_dim", "type", "block_tokens", "selector",
-//            "predictor", "budget_tokens", "threads", "tier", "hot_blocks"},
+//            "scan", "predictor", "budget_tokens", "threads", "tier", "hot_blocks"},
 //  "rows": [{"tokens", "selection_ns", "window_ns", "overhead_ns", "fits",
 //            "times": [{"blocks", "ns"}, ...]}, ...]}
 //

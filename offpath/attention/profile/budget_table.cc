@@ -63,6 +63,7 @@ ProfileShape ShapeOf(const DecoderOptions& options, size_t threads) {
           .kv_heads = options.cache.kv_heads,
           .kv = options.cache.shape,
           .selector = options.policy.selector,
+          .scan = options.policy.scan,
           .predictor = options.policy.predictor,
           .budget_tokens = options.policy.budget_tokens,
           .threads = threads,
@@ -107,8 +108,9 @@ std::string Describe(const ProfileShape& shape) {
   std::string text = number(shape.layers) + " layers, " + number(shape.query_heads) +
                      " query heads, " + number(shape.kv_heads) + " KV heads of " +
                      number(shape.kv.head_dim) + ", " + std::string(KvTypeName(shape.kv.type)) +
-                     " in blocks of " + number(shape.kv.block_tokens) + ", " + shape.selector +
-                     " of " + number(shape.budget_tokens) + " tokens predicted by " +
+                     " in blocks of " + number(shape.kv.block_tokens) + ", " +
+                     std::string(ScanName(shape.scan)) + " scan by " + shape.selector + " for " +
+                     number(shape.budget_tokens) + " tokens, predicted by " +
                      std::string(PredictorName(shape.predictor)) + ", " + number(shape.threads) +
                      " threads, KV in " + std::string(ProfiledTierName(shape.tier));
   if (shape.tier == ProfiledTier::kFile)

@@ -45,6 +45,7 @@ struct ProfileShape {
   size_t kv_heads = 0;
   KvShape kv;
   std::string selector;
+  Scan scan = Scan::kFlat;
   Predictor predictor = Predictor::kEma;
   size_t budget_tokens = 0;  // of the selection
   size_t threads = 0;        // of a step's team

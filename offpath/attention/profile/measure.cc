@@ -38,6 +38,11 @@ void CheckOptions(const ProfileOptions& options) {
   check(shape.layers, kMaxLayers, " layers");
   check(shape.query_heads, kMaxHeads, " query heads");
   check(shape.threads, kMaxThreads, " threads");
+  if (shape.scan != Scan::kFlat) {
+    Fail(
+        "what a bounded scan takes depends on a model's keys, and those here are random: measure "
+        "the flat scan, and force the use of its table");
+  }
   if (options.steps == 0) Fail("0 steps");
   if (!(options.cold_share >= 0 && options.cold_share <= 1)) Fail("cold_share is not from 0 to 1");
   const bool file = shape.tier == ProfiledTier::kFile;

@@ -25,8 +25,8 @@ struct ProfileOptions {
   // For the cache: as many layers are measured as fit at the longest context.
   size_t memory_bytes = size_t{2} << 30;
   // With a tier in a file: where it is made, and the part of a selection that is not among the hot
-  // blocks: with as many hot as selected a quarter at 32K and 0.3 at 128K, by Quest on the traces of
-  // bench attention-prr.
+  // blocks: with as many hot as selected a quarter at 32K and 0.3 at 128K, by Quest on the traces
+  // of bench attention-prr.
   std::string folder;
   double cold_share = 0.3;
   size_t queue_depth = 64;

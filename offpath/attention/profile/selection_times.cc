@@ -29,7 +29,8 @@ DecoderOptions OptionsOf(const ProfileOptions& options) {
   decoder.policy = {.policy = Policy::kSerial,
                     .selector = shape.selector,
                     .dense_layers = 0,
-                    .budget_tokens = shape.budget_tokens};
+                    .budget_tokens = shape.budget_tokens,
+                    .scan = shape.scan};
   return decoder;
 }
 
@@ -161,24 +162,26 @@ uint64_t ProfiledDecoder::MeasurePrediction(size_t blocks) const {
   PolicyOptions policy = decoder_.options().policy;
   policy.policy = Policy::kPrr;
   policy.predictor = shape.predictor;
+  const LandmarkTable landmarks(selector->landmarks().features);
+  std::vector<LandmarkScore> scores(tokens_ / shape.kv.block_tokens);
   HeadPlan plan;
-  plan.scores.resize(tokens_ / shape.kv.block_tokens);
-  plan.queries.resize(selector->rows(shape.query_heads / shape.kv_heads) *
-                      selector->landmarks().features);
   std::vector<HeadMemory> heads(shape.kv_heads);
   std::vector<uint64_t> times;
   uint64_t draws = 0;
   // The regression's time grows until it remembers as many steps as it does.
   for (size_t step = 0; step < kRegressionSteps + options_.steps; ++step) {
     uint64_t ns = 0;
+    const QueryRows queries = Queries(step);
+    const GroupQuery query = {.rows = queries.rows,
+                              .stride = queries.head_stride,
+                              .heads = shape.query_heads / shape.kv_heads};
     for (HeadMemory& memory : heads) {
-      const auto random = [&](std::vector<float>& floats) {
-        const size_t count = std::min(floats.size(), pool_.size() / 2);
-        std::copy_n(pool_.data() + Below(Draw(kSeed + 4, draws++), pool_.size() - count), count,
-                    floats.data());
-      };
-      random(plan.scores);
-      random(plan.queries);
+      for (size_t b = 0; b < scores.size(); ++b) {
+        scores[b] = {.landmark = static_cast<uint32_t>(b),
+                     .score = pool_[Below(Draw(kSeed + 4, draws++), pool_.size())]};
+      }
+      plan.scorer.Prepare(*selector, landmarks, query, 0);
+      plan.scorer.Take(scores, scores.size());
       const uint64_t begin = NowNs();
       if (shape.predictor == Predictor::kRegression) PredictByQuery(in, blocks, plan, memory);
       Learn(shape.predictor, plan, memory);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 
 #include "offpath/attention/select/landmark_scores.h"
@@ -33,6 +32,8 @@ void PrefetchFine(const BoundedTable& bounds, size_t landmark) {
 
 void BoundedSelection::Reserve(size_t landmarks) {
   scored_.reserve(landmarks);
+  ordered_.reserve(landmarks);
+  ties_.reserve(landmarks);
   best_.reserve(landmarks);
   flat_.reserve(landmarks + kStripLandmarks);
   top_.Reserve(landmarks);
@@ -108,45 +109,37 @@ void BoundedSelection::RefineAll(const BoundedInput& in, const GroupCandidates& 
   }
 }
 
-void BoundedSelection::BestScored(size_t count, std::vector<uint32_t>& out) const {
-  std::vector<LandmarkScore> numbers;
+void BoundedSelection::BestScored(size_t count, std::vector<uint32_t>& out) {
+  ordered_.clear();
   for (const LandmarkScore& scored : scored_) {
-    if (!std::isnan(scored.score)) numbers.push_back(scored);
+    if (!std::isnan(scored.score)) ordered_.push_back(scored);
   }
-  const size_t wanted = std::min(count, numbers.size());
-  const auto end = numbers.begin() + static_cast<std::ptrdiff_t>(wanted);
-  if (wanted < numbers.size()) {
-    std::nth_element(
-        numbers.begin(), end, numbers.end(),
-        [](const LandmarkScore& a, const LandmarkScore& b) { return a.score > b.score; });
+  const size_t wanted = std::min(count, ordered_.size());
+  const auto end = ordered_.begin() + static_cast<std::ptrdiff_t>(wanted);
+  if (wanted < ordered_.size()) {
+    // Among equals the lower ones, as in a selection.
+    std::nth_element(ordered_.begin(), end, ordered_.end(),
+                     [](const LandmarkScore& a, const LandmarkScore& b) {
+                       return a.score != b.score ? a.score > b.score : a.landmark < b.landmark;
+                     });
   }
   const auto first = static_cast<std::ptrdiff_t>(out.size());
-  for (auto at = numbers.begin(); at != end; ++at) out.push_back(at->landmark);
+  for (auto at = ordered_.begin(); at != end; ++at) out.push_back(at->landmark);
   std::sort(out.begin() + first, out.end());
-  out.erase(std::unique(out.begin() + first, out.end()), out.end());
 }
 
-void BoundedSelection::Choose(std::vector<uint32_t>& out) const {
-  const size_t begin = out.size();
-  size_t ties = count_;
+void BoundedSelection::Choose(std::vector<uint32_t>& out) {
+  const auto begin = static_cast<std::ptrdiff_t>(out.size());
+  ties_.clear();
   for (const LandmarkScore& scored : scored_) {
-    if (scored.score > threshold_) --ties;
-    if (scored.score >= threshold_) out.push_back(scored.landmark);
+    if (scored.score > threshold_) out.push_back(scored.landmark);
+    if (scored.score == threshold_) ties_.push_back(scored.landmark);
   }
-  std::sort(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end());
-  if (out.size() - begin == count_) return;
-  // More that score alike than there is room for: the lower ones.
-  std::vector<uint32_t> equal;
-  for (const LandmarkScore& scored : scored_) {
-    if (scored.score == threshold_) equal.push_back(scored.landmark);
-  }
-  std::sort(equal.begin(), equal.end());
-  equal.erase(equal.begin(), equal.begin() + static_cast<std::ptrdiff_t>(ties));
-  std::vector<uint32_t> kept;
-  std::set_difference(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), equal.begin(),
-                      equal.end(), std::back_inserter(kept));
-  out.resize(begin);
-  out.insert(out.end(), kept.begin(), kept.end());
+  // Of those that score alike the lower ones, as many as there is room for.
+  const size_t room = count_ - (out.size() - static_cast<size_t>(begin));
+  std::sort(ties_.begin(), ties_.end());
+  out.insert(out.end(), ties_.begin(), ties_.begin() + static_cast<std::ptrdiff_t>(room));
+  std::sort(out.begin() + begin, out.end());
 }
 
 void BoundedSelection::SelectFlat(const BoundedInput& in, std::vector<uint32_t>& out) {

@@ -66,7 +66,7 @@ class BoundedSelection {
   std::span<const LandmarkScore> scored() const noexcept { return scored_; }
   // Appends to `out`, ascending, the landmarks of the `count` highest of these: a good seed of the
   // next step's selection is half as many again as are wanted.
-  void BestScored(size_t count, std::vector<uint32_t>& out) const;
+  void BestScored(size_t count, std::vector<uint32_t>& out);
   const BoundedCounters& counters() const noexcept { return counters_; }
 
  private:
@@ -96,7 +96,7 @@ class BoundedSelection {
   void BoundGroup(const BoundedInput& in, size_t group, const uint32_t*& seed,
                   GroupCandidates& out);
   void RefineAll(const BoundedInput& in, const GroupCandidates& group);
-  void Choose(std::vector<uint32_t>& out) const;
+  void Choose(std::vector<uint32_t>& out);
 
   BoundedCounters counters_;
   std::vector<uint32_t> seed_;  // ascending, within the range
@@ -106,6 +106,8 @@ class BoundedSelection {
   float length_ = 0;
   GroupCandidates groups_[2];
   std::vector<LandmarkScore> scored_;
+  std::vector<LandmarkScore> ordered_;
+  std::vector<uint32_t> ties_;
   std::vector<float> best_;  // a heap of the `count` highest scores, the lowest on top
   std::vector<float> flat_;  // scores of whole strips
   TopBlocks top_;

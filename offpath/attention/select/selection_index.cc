@@ -8,18 +8,30 @@
 
 namespace offpath::attention {
 
+void CheckBounds(const Selector& selector) {
+  if (selector.scores_are_products()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "selector " + std::string(selector.name()) +
+                  " has no bounds: its scores are not products of a query with a block's landmark; "
+                  "scan flat, or select by quest, mean-std, arkvale or infllm");
+}
+
 SelectionIndex::SelectionIndex(std::shared_ptr<const Selector> selector,
-                               const KvCacheOptions& cache)
+                               const KvCacheOptions& cache, Keeps keeps)
     : selector_(std::move(selector)),
       kv_heads_(cache.kv_heads),
       block_tokens_(cache.shape.block_tokens),
+      bounds_(keeps == Keeps::kLandmarksAndBounds),
       tokens_(cache.layers, 0) {
   const LandmarkShape shape = selector_ == nullptr ? LandmarkShape() : selector_->landmarks();
   heads_.resize(cache.layers * cache.kv_heads,
-                Head{.landmarks = LandmarkTable(shape.features), .priorities = {}});
+                Head{.landmarks = LandmarkTable(shape.features),
+                     .bounds = BoundedTable(bounds_ ? shape.features : 0),
+                     .priorities = {}});
   keys_.resize(shape.length * cache.shape.head_dim);
   features_.resize(shape.features);
   if (selector_ == nullptr) return;
+  if (bounds_) CheckBounds(*selector_);
   if (selector_->block_tokens() != block_tokens_ || selector_->head_dim() != cache.shape.head_dim) {
     throw Error(ErrorCode::kInvalidArgument,
                 "selector " + std::string(selector_->name()) + " was made for blocks of " +
@@ -37,6 +49,11 @@ void SelectionIndex::Update(const KvCache& cache, SequenceId id, size_t layer) {
   size_t next = Landmarks(layer, 0).landmarks();
   for (; next * shape.stride + shape.length <= tokens; ++next) {
     AddLandmark(cache, id, layer, next);
+  }
+  if (!bounds_) return;
+  for (size_t h = 0; h < kv_heads_; ++h) {
+    Head& head = heads_[layer * kv_heads_ + h];
+    head.bounds.Update(head.landmarks);
   }
 }
 
@@ -70,6 +87,7 @@ void SelectionIndex::Truncate(size_t tokens) {
   const size_t landmarks = whole < shape.length ? 0 : (whole - shape.length) / shape.stride + 1;
   for (Head& head : heads_) {
     head.landmarks.Truncate(std::min(landmarks, head.landmarks.landmarks()));
+    head.bounds.Truncate(head.landmarks.landmarks());
     head.priorities.resize(std::min(head.priorities.size(), whole / block_tokens_));
   }
 }

@@ -14,15 +14,23 @@
 #include <vector>
 
 #include "offpath/attention/kv/kv_cache.h"
+#include "offpath/attention/select/bounded_table.h"
 #include "offpath/attention/select/landmark_table.h"
 #include "offpath/attention/select/selector.h"
 
 namespace offpath::attention {
 
+// Throws kInvalidArgument for a selector whose scores are no products: there are no bounds of them.
+void CheckBounds(const Selector& selector);
+
 class SelectionIndex {
  public:
-  // selector may be null: an index of nothing, for attention without selection.
-  SelectionIndex(std::shared_ptr<const Selector> selector, const KvCacheOptions& cache);
+  enum class Keeps : uint8_t { kLandmarks, kLandmarksAndBounds };
+
+  // selector may be null: an index of nothing, for attention without selection. With bounds throws
+  // as CheckBounds().
+  SelectionIndex(std::shared_ptr<const Selector> selector, const KvCacheOptions& cache,
+                 Keeps keeps = Keeps::kLandmarks);
 
   // Takes in the tokens of a layer that came since the last call.
   void Update(const KvCache& cache, SequenceId id, size_t layer);
@@ -31,6 +39,10 @@ class SelectionIndex {
 
   const LandmarkTable& Landmarks(size_t layer, size_t kv_head) const noexcept {
     return heads_[layer * kv_heads_ + kv_head].landmarks;
+  }
+  // Of those landmarks, where the index keeps bounds.
+  const BoundedTable& Bounds(size_t layer, size_t kv_head) const noexcept {
+    return heads_[layer * kv_heads_ + kv_head].bounds;
   }
   // Of whole blocks; empty where the selector has no priorities.
   std::span<const float> Priorities(size_t layer, size_t kv_head) const noexcept {
@@ -43,6 +55,7 @@ class SelectionIndex {
  private:
   struct Head {
     LandmarkTable landmarks;
+    BoundedTable bounds;
     std::vector<float> priorities;
   };
   void AddLandmark(const KvCache& cache, SequenceId id, size_t layer, size_t landmark);
@@ -50,6 +63,7 @@ class SelectionIndex {
   std::shared_ptr<const Selector> selector_;
   size_t kv_heads_;
   size_t block_tokens_;
+  bool bounds_;
   std::vector<Head> heads_;     // [layers, kv_heads]
   std::vector<size_t> tokens_;  // [layers]
   std::vector<float> keys_;     // of a landmark: scratch

@@ -46,6 +46,11 @@ struct AlwaysKept {
   size_t priority = 0;  // those of the highest priority (Summarize)
 };
 
+// The same, lowered so that at least half of the budget is chosen by score: of a budget of n blocks
+// the window takes at most n / 2, sinks and priorities at most n / 4 each, and the last block
+// always stays.
+AlwaysKept KeptWithin(const AlwaysKept& published, size_t budget) noexcept;
+
 struct SelectorShape {
   size_t head_dim = 0;
   size_t block_tokens = 0;  // 0: the selector's own
@@ -57,12 +62,15 @@ class Selector {
 
   virtual std::string_view name() const noexcept = 0;
   virtual LandmarkShape landmarks() const noexcept = 0;
-  // As published; the decoder lowers them where they would take more than half of the budget.
+  // As published; KeptWithin() lowers them where they would take more than half of the budget.
   virtual AlwaysKept kept() const noexcept = 0;
   // Layers [0, n) attend to everything.
   virtual size_t dense_layers() const noexcept { return 0; }
   // Sequences of fewer tokens are attended to as a whole.
   virtual size_t dense_below() const noexcept { return 0; }
+  // True where a block has one landmark, the query one row, and the score is their product: what
+  // bounds of products are bounds of (bounded_selection.h).
+  virtual bool scores_are_products() const noexcept { return false; }
   // Feature queries of a group of `heads`.
   virtual size_t rows(size_t /*heads*/) const noexcept { return 1; }
 

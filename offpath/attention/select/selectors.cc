@@ -1,6 +1,7 @@
-// The names of the selectors, and the checks that all of them share.
+// The names of the selectors, and what all of them share.
 #include "offpath/attention/select/selectors.h"
 
+#include <algorithm>
 #include <array>
 
 #include "offpath/attention/kv/kv_shape.h"
@@ -33,6 +34,12 @@ const std::vector<Entry>& Entries() {
 }
 
 }  // namespace
+
+AlwaysKept KeptWithin(const AlwaysKept& published, size_t budget) noexcept {
+  return {.sinks = std::min(published.sinks, budget / 4),
+          .window = std::max<size_t>(1, std::min(published.window, budget / 2)),
+          .priority = std::min(published.priority, budget / 4)};
+}
 
 const std::vector<SelectorInfo>& Selectors() {
   static const std::vector<SelectorInfo> kInfos = [] {

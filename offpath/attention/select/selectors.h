@@ -17,6 +17,7 @@ class BoxSelector : public Selector {
   LandmarkShape landmarks() const noexcept final {
     return {block_tokens(), block_tokens(), 2 * head_dim()};
   }
+  bool scores_are_products() const noexcept final { return true; }
   void Project(const GroupQuery& query, float* out) const noexcept final;
   void Combine(const Products& products, size_t blocks, float* scores) const noexcept final;
 
@@ -86,6 +87,7 @@ class InfLlmSelector final : public MeanQuerySelector {
     return {block_tokens(), block_tokens(), head_dim()};
   }
   AlwaysKept kept() const noexcept override;
+  bool scores_are_products() const noexcept override { return true; }
   float Summarize(const float* keys, float* features) const noexcept override;
   void Combine(const Products& products, size_t blocks, float* scores) const noexcept override;
 };

@@ -26,6 +26,11 @@ class Decoder:
     `predictor` is "ema", "regression" (on this step's query; the better one) or "previous";
     `budget_tokens` a KV head counts sinks and window. `windows` has the tokens that each layer sees,
     0 for all. Results do not depend on `threads`. Calls from several threads take turns.
+
+    `scan` "bounded" finds the same blocks as "flat" without most of the scores, in long contexts; it takes
+    quest, mean-std, arkvale and infllm. `budgets` is a table of `offpath attention profile`, by which prr
+    speculates where `speculated_blocks` is None; one of another machine or shape is refused unless
+    `force_budgets`.
     """
 
     def __init__(
@@ -45,7 +50,10 @@ class Decoder:
         extras: str = "drop",
         selector: str = "quest",
         budget_tokens: int = 512,
-        speculated_blocks: int = 0,
+        scan: str = "flat",
+        speculated_blocks: Optional[int] = None,
+        budgets: Optional[str] = None,
+        force_budgets: bool = False,
         predictor: str = "ema",
         threads: int = 1,
     ):
@@ -53,7 +61,8 @@ class Decoder:
             layers, query_heads, kv_heads, head_dim, block_tokens, type, memory_bytes,
             head_dim**-0.5 if scale is None else scale, soft_cap,
             [0] * layers if windows is None else list(windows),
-            policy, extras, selector, budget_tokens, speculated_blocks, predictor, threads,
+            policy, extras, selector, budget_tokens, scan, speculated_blocks, budgets, force_budgets,
+            predictor, threads,
         )  # fmt: skip
 
     def create(self) -> int:

@@ -32,9 +32,7 @@ class Kept(NamedTuple):
 
     def within(self, budget: int) -> "Kept":
         """Lowered, as the decoder does, so that at least half of the budget is chosen by score."""
-        return Kept(
-            min(self.sinks, budget // 4), max(1, min(self.window, budget // 2)), min(self.priority, budget // 4)
-        )
+        return Kept(*_core.kept_within(*self, budget))
 
 
 class Selector:

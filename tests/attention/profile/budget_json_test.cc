@@ -66,6 +66,7 @@ TEST(BudgetJson, WhatIsWrongIsNamed) {
   corrupt([](json& t) { t["shape"]["head_dim"] = 7; }, "shape.head_dim");
   corrupt([](json& t) { t["shape"]["type"] = "f8"; }, "shape.type");
   corrupt([](json& t) { t["shape"]["predictor"] = "luck"; }, "shape.predictor");
+  corrupt([](json& t) { t["shape"]["scan"] = "twice"; }, "shape.scan");
   corrupt([](json& t) { t["shape"]["tier"] = "tape"; }, "shape.tier");
   corrupt([](json& t) { t["machine"]["cpu"] = std::string(201, 'x'); }, "machine.cpu");
   corrupt([](json& t) { t["machine"]["cpu"] = "a\nb"; }, "machine.cpu");

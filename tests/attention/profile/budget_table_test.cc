@@ -158,6 +158,7 @@ TEST(SpeculationOf, ATableOfAnyOtherShapeIsRefusedAndBothAreNamed) {
   refused([](ProfileShape& s) { s.kv.type = KvType::kI8; });
   refused([](ProfileShape& s) { s.kv.block_tokens = 32; });
   refused([](ProfileShape& s) { s.selector = "oracle"; });
+  refused([](ProfileShape& s) { s.scan = Scan::kBounded; });
   refused([](ProfileShape& s) { s.predictor = Predictor::kRegression; });
   refused([](ProfileShape& s) { s.budget_tokens = 1024; });
   refused([](ProfileShape& s) { s.threads = 1; });

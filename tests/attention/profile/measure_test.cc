@@ -20,6 +20,7 @@ ProfileOptions SmallOptions() {
                    .kv_heads = 2,
                    .kv = {.type = KvType::kF16, .head_dim = 32, .block_tokens = 16},
                    .selector = "quest",
+                   .scan = Scan::kFlat,
                    .predictor = Predictor::kEma,
                    .budget_tokens = 128,
                    .threads = 2,
@@ -105,6 +106,7 @@ TEST(ProfileBudgets, OptionsOutOfRangeAreNamed) {
   refused([](ProfileOptions& o) { o.shape.kv_heads = 0; }, kInvalid, "KV heads");
   refused([](ProfileOptions& o) { o.shape.selector = "luck"; }, kInvalid, "luck");
   refused([](ProfileOptions& o) { o.shape.kv.head_dim = 6; }, kInvalid, "head_dim");
+  refused([](ProfileOptions& o) { o.shape.scan = Scan::kBounded; }, kInvalid, "bounded scan");
   refused([](ProfileOptions& o) { o.folder = "/tmp"; }, kInvalid, "folder");
   refused([](ProfileOptions& o) { o.cold_share = 2; }, kInvalid, "cold_share");
   refused([](ProfileOptions& o) { o.memory_bytes = 1 << 19; }, ErrorCode::kResourceExhausted,

@@ -12,6 +12,7 @@ inline BudgetTable SampleTable() {
                     .kv_heads = 3,
                     .kv = {.type = KvType::kF16, .head_dim = 64, .block_tokens = 16},
                     .selector = "quest",
+                    .scan = Scan::kFlat,
                     .predictor = Predictor::kEma,
                     .budget_tokens = 512,
                     .threads = 2,
