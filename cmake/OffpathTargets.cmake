@@ -32,15 +32,18 @@ endif()
 # offpath_module(base SOURCES a.cc HEADERS a.h PUBLIC offpath::x PRIVATE fmt::fmt)
 # A static library offpath_<name> with the alias offpath::<name>; headers are included as "offpath/base/a.h", are
 # installed, and each is compiled alone by the target all_verify_interface_header_sets.
+# ADAPTER: it stands on a framework, and is not installed: whoever uses it would need the same build of that.
 function(offpath_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "ADAPTER" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
   add_library(offpath_${name} STATIC ${ARG_SOURCES})
   add_library(offpath::${name} ALIAS offpath_${name})
   target_sources(offpath_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
   set_target_properties(offpath_${name} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
   target_compile_features(offpath_${name} PUBLIC cxx_std_20)
   target_link_libraries(offpath_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:offpath_flags>)
-  set_property(GLOBAL APPEND PROPERTY OFFPATH_MODULES offpath_${name})
+  if(NOT ARG_ADAPTER)
+    set_property(GLOBAL APPEND PROPERTY OFFPATH_MODULES offpath_${name})
+  endif()
 endfunction()
 
 # offpath_test(codec SOURCES rows_test.cc LINK offpath::codec [LABELS quick] [THREADS])

@@ -59,7 +59,7 @@ def allowed(room: str, target: str) -> bool:
 
 def problems(root: pathlib.Path) -> list[str]:
     found = []
-    for folder in ("offpath", "python", "tests", "bench", "fuzz"):
+    for folder in ("offpath", "adapters", "python", "tests", "bench", "fuzz"):
         for file in sorted((root / folder).rglob("*")):
             if file.suffix not in (".h", ".cc", ".cu", ".cuh"):
                 continue

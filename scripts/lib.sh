@@ -79,10 +79,12 @@ fetch_package() {
   fi
 }
 
-# Configures build/full once; later changes to CMake files are seen by the build itself.
+# Configures build/full once; later changes to CMake files are seen by the build itself, but not that
+# llama.cpp is there now.
 configure_full() {
-  local wanted="-DPython_EXECUTABLE=$venv/bin/python"
-  if [ ! -f "$build/build.ninja" ] || ! grep -qx -- "Python_EXECUTABLE:[A-Z]*=$venv/bin/python" "$build/CMakeCache.txt"; then
+  local wanted="-DPython_EXECUTABLE=$venv/bin/python" cache=$build/CMakeCache.txt
+  if [ ! -f "$build/build.ninja" ] || ! grep -qx -- "Python_EXECUTABLE:[A-Z]*=$venv/bin/python" "$cache" ||
+    { [ -d "$root/build/llama" ] && grep -qx 'llama_DIR:PATH=llama_DIR-NOTFOUND' "$cache"; }; then
     (cd "$root" && step configure cmake --preset full "$wanted")
   fi
 }

@@ -11,7 +11,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
 
-sources() { git ls-files -- 'offpath/**' 'python/**' 'tests/**' 'bench/**' 'fuzz/**' | grep -E "\.($1)$"; }
+sources() { git ls-files -- 'offpath/**' 'adapters/**' 'python/**' 'tests/**' 'bench/**' 'fuzz/**' | grep -E "\.($1)$"; }
 
 format() {
   local mode=(--dry-run --Werror)

@@ -31,6 +31,8 @@ else
 fi
 
 "$root/scripts/setup.sh"
+"$root/scripts/llama.sh"
+"$root/scripts/models.sh"
 build_full
 install_package
 
