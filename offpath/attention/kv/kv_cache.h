@@ -89,9 +89,7 @@ class KvCache {
   size_t page_bytes() const noexcept { return page_bytes_; }
   size_t pages_used() const noexcept { return pages_.size() - free_.size(); }
   // Of the pages' parts that are in memory.
-  size_t memory_used() const noexcept {
-    return (chunks_.size() * options_.layers - free_parts_.size()) * part_bytes_;
-  }
+  size_t memory_used() const noexcept { return (made_parts_ - free_parts_.size()) * part_bytes_; }
   size_t pages_in_all() const noexcept { return options_.memory_bytes / page_bytes_; }
 
  private:
@@ -118,10 +116,10 @@ class KvCache {
     return parts_[page * options_.layers + layer];
   }
   std::byte* MemoryOf(uint32_t part) {
-    return chunks_[part / options_.layers].data() + part % options_.layers * part_bytes_;
+    return chunks_[part / chunk_parts_].data() + part % chunk_parts_ * part_bytes_;
   }
   const std::byte* MemoryOf(uint32_t part) const {
-    return chunks_[part / options_.layers].data() + part % options_.layers * part_bytes_;
+    return chunks_[part / chunk_parts_].data() + part % chunk_parts_ * part_bytes_;
   }
   // Makes sure of so many free parts; false where there is no memory for them.
   bool ReserveParts(size_t parts);
@@ -141,7 +139,9 @@ class KvCache {
   size_t head_block_bytes_;
   size_t part_bytes_;  // of a layer's part of a page
   size_t page_bytes_;
-  std::vector<Buffer<std::byte>> chunks_;  // memory, of as many parts as there are layers each
+  size_t chunk_parts_;  // a chunk of memory holds
+  std::vector<Buffer<std::byte>> chunks_;
+  size_t made_parts_ = 0;  // that there is memory for
   std::vector<uint32_t> free_parts_;
   std::vector<uint32_t> pages_;  // sequences that hold each; 0: free
   std::vector<Part> parts_;      // [pages, layers]
