@@ -83,18 +83,18 @@ BudgetTable ProfileBudgets(const ProfileOptions& options, const Progress& progre
     const size_t tokens = options.contexts[i];
     decoder.SetContext(tokens);
     const ProfiledDecoder::Selection selection = decoder.MeasureSelection();
-    const uint64_t prediction = decoder.MeasurePrediction(options.blocks.back());
+    const uint64_t prediction = decoder.MeasurePrediction(options.blocks.back()).high;
     BudgetRow row = {.tokens = tokens,
-                     .selection_ns = selection.wall_ns,
-                     .window_ns = file ? selection.wall_ns : selection.spare_ns,
+                     .selection_ns = selection.wall.median,
+                     .window_ns = file ? selection.wall.low : selection.spare.low,
                      .overhead_ns = file ? prediction / shape.threads : prediction,
                      .times = {}};
     for (const size_t blocks : options.blocks) {
-      const double cold = ColdBlocks(blocks, shape.hot_blocks, options.cold_share);
-      row.times.push_back({.blocks = blocks,
-                           .ns = file ? file->MeasureReads(static_cast<size_t>(
-                                            std::ceil(cold * static_cast<double>(shape.kv_heads))))
-                                      : decoder.MeasureAttention(blocks)});
+      const double cold = ColdBlocks(blocks, shape.hot_blocks, options.cold_share) *
+                          static_cast<double>(shape.kv_heads);
+      const Quantiles time = file ? file->MeasureReads(static_cast<size_t>(std::ceil(cold)))
+                                  : decoder.MeasureAttention(blocks);
+      row.times.push_back({.blocks = blocks, .ns = time.high});
     }
     table.rows.push_back(std::move(row));
   }

@@ -4,7 +4,7 @@
 // Selection is that of a decoder's serial steps over a cache of random keys, by a team of threads,
 // layer after layer so that summaries come from where a model's do. Speculation is measured by
 // itself: attention to blocks at random places of the same cache, or reads of as many from a file.
-// Times are medians.
+// Windows are lower quartiles of their times, and what must fit in them upper ones.
 //
 // Not thread-safe: it measures, so that nothing else should run meanwhile.
 #pragma once

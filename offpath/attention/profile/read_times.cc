@@ -5,7 +5,6 @@
 #include <string>
 
 #include "offpath/attention/decode/step.h"
-#include "offpath/attention/profile/median.h"
 #include "offpath/base/error.h"
 #include "offpath/base/random.h"
 
@@ -43,8 +42,8 @@ ProfiledFile::ProfiledFile(const ProfileOptions& options, const Progress& progre
   }
 }
 
-uint64_t ProfiledFile::MeasureReads(size_t blocks) {
-  if (blocks == 0) return 0;
+Quantiles ProfiledFile::MeasureReads(size_t blocks) {
+  if (blocks == 0) return {};
   const size_t slot = AlignToTier(file_.block_bytes());
   memory_.resize(blocks * slot + kTierAlignment);
   auto* const first =
@@ -73,7 +72,7 @@ uint64_t ProfiledFile::MeasureReads(size_t blocks) {
     }
     times.push_back(NowNs() - begin);
   }
-  return Median(times);
+  return QuantilesOf(times);
 }
 
 }  // namespace offpath::attention

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "offpath/attention/profile/measure.h"
+#include "offpath/attention/profile/quantiles.h"
 #include "offpath/attention/tier/block_file.h"
 #include "offpath/base/buffer.h"
 
@@ -19,8 +20,8 @@ class ProfiledFile {
   // Writes the file: blocks of a KV head of the shape.
   ProfiledFile(const ProfileOptions& options, const Progress& progress);
 
-  // The median time of reading `blocks` of them at random places.
-  uint64_t MeasureReads(size_t blocks);
+  // Of reading `blocks` of them at random places.
+  Quantiles MeasureReads(size_t blocks);
 
  private:
   const ProfileOptions& options_;

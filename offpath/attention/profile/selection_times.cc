@@ -6,7 +6,6 @@
 
 #include "offpath/attention/decode/head_plan.h"
 #include "offpath/attention/decode/step.h"
-#include "offpath/attention/profile/median.h"
 #include "offpath/base/random.h"
 
 namespace offpath::attention {
@@ -114,10 +113,10 @@ ProfiledDecoder::Selection ProfiledDecoder::MeasureSelection() {
     }
   });
   if (error != nullptr) std::rethrow_exception(error);
-  return {.wall_ns = Median(wall), .spare_ns = Median(spare)};
+  return {.wall = QuantilesOf(wall), .spare = QuantilesOf(spare)};
 }
 
-uint64_t ProfiledDecoder::MeasureAttention(size_t blocks) {
+Quantiles ProfiledDecoder::MeasureAttention(size_t blocks) {
   const KvCache& cache = decoder_.cache();
   const size_t layers = cache.options().layers;
   const size_t held = cache.Blocks(id_, 0);
@@ -146,10 +145,10 @@ uint64_t ProfiledDecoder::MeasureAttention(size_t blocks) {
     }
     if (step > 0) times.push_back(NowNs() - begin);
   }
-  return Median(times);
+  return QuantilesOf(times);
 }
 
-uint64_t ProfiledDecoder::MeasurePrediction(size_t blocks) const {
+Quantiles ProfiledDecoder::MeasurePrediction(size_t blocks) const {
   const ProfileShape& shape = options_.shape;
   const auto selector = MakeSelector(
       shape.selector, {.head_dim = shape.kv.head_dim, .block_tokens = shape.kv.block_tokens});
@@ -190,7 +189,7 @@ uint64_t ProfiledDecoder::MeasurePrediction(size_t blocks) const {
     }
     if (step >= kRegressionSteps) times.push_back(ns);
   }
-  return Median(times);
+  return QuantilesOf(times);
 }
 
 }  // namespace offpath::attention

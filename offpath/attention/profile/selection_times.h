@@ -12,6 +12,7 @@
 #include "offpath/attention/decode/partial_pool.h"
 #include "offpath/attention/decode/team_threads.h"
 #include "offpath/attention/profile/measure.h"
+#include "offpath/attention/profile/quantiles.h"
 
 namespace offpath::attention {
 
@@ -23,16 +24,16 @@ class ProfiledDecoder {
   // From then on a sequence has so many tokens.
   void SetContext(size_t tokens);
 
-  // Medians of steps, of one layer each.
+  // Of steps of one layer each.
   struct Selection {
-    uint64_t wall_ns = 0;
-    uint64_t spare_ns = 0;  // of all workers; DecodeCounters::spare_ns
+    Quantiles wall;
+    Quantiles spare;  // of all workers; DecodeCounters::spare_ns
   };
   Selection MeasureSelection();
   // Attention of one worker to `blocks` blocks of each KV head, a state a block.
-  uint64_t MeasureAttention(size_t blocks);
+  Quantiles MeasureAttention(size_t blocks);
   // What a predictor of `blocks` blocks does in a step, for all KV heads.
-  uint64_t MeasurePrediction(size_t blocks) const;
+  Quantiles MeasurePrediction(size_t blocks) const;
 
  private:
   // Random queries, another set for each step.
