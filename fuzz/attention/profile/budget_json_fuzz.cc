@@ -1,5 +1,6 @@
 // Any bytes as a budget table, and a table that is right with bytes changed. What is believed must
-// survive being written and read again, and give a budget for every context.
+// survive being written and read again, and give a budget for every context. The same bytes as what
+// a processor says of itself make a name that a table holds.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "offpath/attention/profile/budget_json.h"
+#include "offpath/attention/profile/machine.h"
 #include "offpath/base/error.h"
 #include "tests/attention/profile/sample_table.h"
 
@@ -32,6 +34,10 @@ void Parse(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Parse({reinterpret_cast<const char*>(data), size});
+  BudgetTable named = SampleTable();
+  named.machine.cpu =
+      CpuModel("model name : " + std::string(reinterpret_cast<const char*>(data), size));
+  if (ParseBudgetTable(FormatBudgetTable(named), "named") != named) std::abort();
   static const std::string kGood = FormatBudgetTable(SampleTable());
   std::string text = kGood;
   for (size_t i = 0; i + 3 <= size && i < 30; i += 3) {
