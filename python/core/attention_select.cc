@@ -54,7 +54,7 @@ class IndexHandle {
                                          .stride = queries.shape(1),
                                          .heads = queries.shape(0),
                                          .scale = scale};
-    scorer_.Prepare(*selector_, index_.Landmarks(layer, kv_head), query,
+    scorer_.Prepare(*selector_, index_, {.layer = layer, .kv_head = kv_head}, query,
                     cache_.cache->Tokens(id_, layer));
     scorer_.Multiply(0, scorer_.landmarks());
     scorer_.Combine(index_.WholeBlocks(layer));

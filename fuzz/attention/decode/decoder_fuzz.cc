@@ -84,8 +84,9 @@ std::optional<offpath::ErrorCode> CodeOf(Call call) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const auto type = static_cast<KvType>(input.Next() % 4);
-  const char* selectors[] = {"quest", "mean-std", "arkvale", "infllm", "shadowkv", "oracle"};
-  const size_t selector = input.Next() % 6;
+  const char* selectors[] = {"quest",    "mean-std", "arkvale",        "infllm",
+                             "shadowkv", "oracle",   "double-sparsity"};
+  const size_t selector = input.Next() % 7;
   PolicyOptions serial = {.policy = Policy::kSerial,
                           .selector = selectors[selector],
                           .dense_layers = 0,

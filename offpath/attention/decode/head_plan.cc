@@ -21,7 +21,8 @@ size_t Difference(std::span<const uint32_t> a, std::span<const uint32_t> b,
 }
 
 void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan) {
-  plan.scorer.Prepare(in.selector, in.index.Landmarks(in.layer, in.kv_head), query, in.tokens);
+  plan.scorer.Prepare(in.selector, in.index, {.layer = in.layer, .kv_head = in.kv_head}, query,
+                      in.tokens);
 }
 
 size_t ScoredBlocks(const StepInput& in) noexcept {

@@ -161,7 +161,6 @@ Quantiles ProfiledDecoder::MeasurePrediction(size_t blocks) const {
   PolicyOptions policy = decoder_.options().policy;
   policy.policy = Policy::kPrr;
   policy.predictor = shape.predictor;
-  const LandmarkTable landmarks(selector->landmarks().features);
   std::vector<LandmarkScore> scores(tokens_ / shape.kv.block_tokens);
   HeadPlan plan;
   std::vector<HeadMemory> heads(shape.kv_heads);
@@ -179,7 +178,7 @@ Quantiles ProfiledDecoder::MeasurePrediction(size_t blocks) const {
         scores[b] = {.landmark = static_cast<uint32_t>(b),
                      .score = pool_[Below(Draw(kSeed + 4, draws++), pool_.size())]};
       }
-      plan.scorer.Prepare(*selector, landmarks, query, 0);
+      plan.scorer.Prepare(*selector, index, {}, query, 0);
       plan.scorer.Take(scores, scores.size());
       const uint64_t begin = NowNs();
       if (shape.predictor == Predictor::kRegression) PredictByQuery(in, blocks, plan, memory);

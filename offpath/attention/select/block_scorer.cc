@@ -7,8 +7,9 @@
 
 namespace offpath::attention {
 
-void BlockScorer::Prepare(const Selector& selector, const LandmarkTable& table,
+void BlockScorer::Prepare(const Selector& selector, const SelectionIndex& index, const KvHead& head,
                           const GroupQuery& query, size_t tokens) {
+  const LandmarkTable& table = index.Landmarks(head.layer, head.kv_head);
   selector_ = &selector;
   table_ = &table;
   heads_ = query.heads;
@@ -21,7 +22,18 @@ void BlockScorer::Prepare(const Selector& selector, const LandmarkTable& table,
   const size_t rows = selector.rows(query.heads);
   queries_.resize(rows * table.features());
   products_.resize(rows * stride_);
-  selector.Project(query, queries_.data());
+  if (selector.labels() == 0) {
+    selector.Project(query, queries_.data());
+    return;
+  }
+  projected_.resize(rows * shape.features);
+  selector.Project(query, projected_.data());
+  const std::span<const uint16_t> labels = index.Labels(head.layer, head.kv_head);
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t i = 0; i < labels.size(); ++i) {
+      queries_[r * labels.size() + i] = projected_[r * shape.features + labels[i]];
+    }
+  }
 }
 
 void BlockScorer::Multiply(size_t first, size_t end) noexcept {

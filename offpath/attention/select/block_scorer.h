@@ -9,18 +9,25 @@
 #include <vector>
 
 #include "offpath/attention/select/bounded_selection.h"
-#include "offpath/attention/select/landmark_table.h"
+#include "offpath/attention/select/selection_index.h"
 #include "offpath/attention/select/selector.h"
 
 namespace offpath::attention {
+
+// Which of a model's.
+struct KvHead {
+  size_t layer = 0;
+  size_t kv_head = 0;
+};
 
 // Its vectors are kept, so that steady state allocates nothing.
 class BlockScorer {
  public:
   // Makes the feature queries, and room for their products with the landmarks that lie in the first
-  // `tokens` tokens. The selector and the table must outlive the scores; the query need not.
-  void Prepare(const Selector& selector, const LandmarkTable& table, const GroupQuery& query,
-               size_t tokens);
+  // `tokens` tokens. The selector, which is that of the index, and the index must outlive the
+  // scores; the query need not.
+  void Prepare(const Selector& selector, const SelectionIndex& index, const KvHead& head,
+               const GroupQuery& query, size_t tokens);
 
   size_t landmarks() const noexcept { return landmarks_; }
   // Of landmarks [first, end), where first is a multiple of kStripLandmarks and end one too, or
@@ -42,6 +49,7 @@ class BlockScorer {
   float scale_ = 1;
   size_t landmarks_ = 0;
   size_t stride_ = 0;
+  std::vector<float> projected_;  // [rows, all features], of a selector with labels
   std::vector<float> queries_;
   std::vector<float> products_;  // [rows, stride]
   std::vector<float> scores_;

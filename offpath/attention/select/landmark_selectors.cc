@@ -1,4 +1,4 @@
-// InfLLM, InfLLM-V2, ShadowKV, StreamingLLM and the oracle.
+// InfLLM, InfLLM-V2, ShadowKV, StreamingLLM, and those that sum the mass of tokens.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -138,18 +138,18 @@ void StreamingSelector::Combine(const Products& /*products*/, size_t blocks,
   for (size_t b = 0; b < blocks; ++b) scores[b] = static_cast<float>(b);
 }
 
-float OracleSelector::Summarize(const float* keys, float* features) const noexcept {
+float TokenMassSelector::Summarize(const float* keys, float* features) const noexcept {
   std::copy_n(keys, head_dim(), features);
   return 0;
 }
 
-void OracleSelector::Combine(const Products& products, size_t blocks,
-                             float* scores) const noexcept {
+void TokenMassSelector::Combine(const Products& products, size_t blocks,
+                                float* scores) const noexcept {
   std::fill_n(scores, blocks, 0.0F);
   for (size_t h = 0; h < products.heads; ++h) {
     float* row = products.rows + h * products.stride;
     Softmax(row, products.landmarks, products.scale);
-    for (size_t b = 0; b < blocks; ++b) {
+    for (size_t b = 0; b < blocks && (b + 1) * block_tokens() <= products.landmarks; ++b) {
       const float* of_block = row + b * block_tokens();
       scores[b] += std::accumulate(of_block, of_block + block_tokens(), 0.0F);
     }

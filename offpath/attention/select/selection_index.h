@@ -1,7 +1,8 @@
 // The landmarks of a sequence: of every layer and KV head, kept up to date as tokens come.
 //
 // It is a function of the keys that the KV cache holds (as stored, after rounding to the cache's
-// type) and of the selector, so that forks, cuts and repeated appends cannot make it stale.
+// type) and of the selector, so that forks, cuts and repeated appends cannot make it stale: labels
+// too (selector.h), which are of the first tokens' keys.
 //
 // Copyable: a fork copies it (features are a sixteenth of the keys and values for Quest at f16).
 // Not thread-safe while it changes; any number of threads may read.
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -40,6 +42,11 @@ class SelectionIndex {
   const LandmarkTable& Landmarks(size_t layer, size_t kv_head) const noexcept {
     return heads_[layer * kv_heads_ + kv_head].landmarks;
   }
+  // Which of the selector's features they have, ascending: of a selector with labels, once these
+  // are known; else empty.
+  std::span<const uint16_t> Labels(size_t layer, size_t kv_head) const noexcept {
+    return heads_[layer * kv_heads_ + kv_head].labels;
+  }
   // Of those landmarks, where the index keeps bounds.
   const BoundedTable& Bounds(size_t layer, size_t kv_head) const noexcept {
     return heads_[layer * kv_heads_ + kv_head].bounds;
@@ -57,7 +64,11 @@ class SelectionIndex {
     LandmarkTable landmarks;
     BoundedTable bounds;
     std::vector<float> priorities;
+    std::vector<uint16_t> labels;
   };
+  void FindLabels(const KvCache& cache, SequenceId id, size_t layer, size_t kv_head);
+  // keys_ := those of a landmark.
+  void ReadKeys(const KvCache& cache, SequenceId id, size_t layer, size_t kv_head, size_t landmark);
   void AddLandmark(const KvCache& cache, SequenceId id, size_t layer, size_t landmark);
 
   std::shared_ptr<const Selector> selector_;

@@ -12,6 +12,10 @@
 // token is there: nothing is recomputed. Blocks are scored once all of their tokens are there; the
 // last block, whole or not, is always kept.
 //
+// Of a selector with labels() only so many features of a landmark are kept, and multiplied with:
+// the same for all landmarks of a KV head, those that are largest on average in its first
+// kLabelTokens tokens. Until these are there it has no landmarks.
+//
 // Thread-safe: a selector does not change; all functions are pure.
 #pragma once
 
@@ -30,6 +34,8 @@ struct LandmarkShape {
   size_t stride = 0;    // tokens; a divisor of the block's tokens; 0: the selector has no landmarks
   size_t features = 0;  // floats a landmark
 };
+
+inline constexpr size_t kLabelTokens = 256;
 
 // The query heads that share a KV head.
 struct GroupQuery {
@@ -62,6 +68,8 @@ class Selector {
 
   virtual std::string_view name() const noexcept = 0;
   virtual LandmarkShape landmarks() const noexcept = 0;
+  // Features that are kept; 0: all.
+  virtual size_t labels() const noexcept { return 0; }
   // As published; KeptWithin() lowers them where they would take more than half of the budget.
   virtual AlwaysKept kept() const noexcept = 0;
   // Layers [0, n) attend to everything.
@@ -82,7 +90,9 @@ class Selector {
   virtual void Project(const GroupQuery& query, float* out) const noexcept = 0;
 
   struct Products {
-    float* rows = nullptr;  // [rows(heads), stride]: of `landmarks` landmarks each; overwritten
+    // [rows(heads), stride]: of `landmarks` landmarks each; overwritten. Of a selector with labels
+    // there may be none; blocks without landmarks score 0 then.
+    float* rows = nullptr;
     size_t stride = 0;
     size_t landmarks = 0;
     size_t heads = 0;

@@ -29,6 +29,8 @@ const std::vector<Entry>& Entries() {
       {{"infllm-v2", "softmax over means of overlapping stretches", 64}, Make<InfLlmV2Selector>},
       {{"shadowkv", "means of 8 tokens, outlying chunks kept", 16}, Make<ShadowKvSelector>},
       {{"streaming", "the first four tokens and the latest", 16}, Make<StreamingSelector>},
+      {{"double-sparsity", "softmax over an eighth of the channels", 16},
+       Make<DoubleSparsitySelector>},
       {{"oracle", "the true softmax mass of every block", 16}, Make<OracleSelector>}};
   return kEntries;
 }

@@ -133,16 +133,36 @@ class StreamingSelector final : public Selector {
   void Combine(const Products& products, size_t blocks, float* scores) const noexcept override;
 };
 
-// The blocks that the attention gives the most weight: sum_h of the softmax over all tokens, summed
-// over the block's. It reads every key, and is what other selectors are measured against.
-class OracleSelector final : public HeadQuerySelector {
+// A landmark a token; a block scores sum_h of the softmax over all tokens, summed over its own.
+class TokenMassSelector : public HeadQuerySelector {
  public:
-  explicit OracleSelector(const SelectorShape& shape) : HeadQuerySelector(shape) {}
+  LandmarkShape landmarks() const noexcept final { return {1, 1, head_dim()}; }
+  AlwaysKept kept() const noexcept final { return {}; }
+  float Summarize(const float* keys, float* features) const noexcept final;
+  void Combine(const Products& products, size_t blocks, float* scores) const noexcept final;
+
+ protected:
+  using HeadQuerySelector::HeadQuerySelector;
+};
+
+// Double Sparsity (arXiv 2408.07092): the softmax of products over an eighth of the channels, the
+// labels. Published, labels are those of the largest |q_d k_d| on texts for calibration, and tokens
+// are selected; since a KV cache holds no queries, they are here those of the largest mean |k_d| in
+// the first kLabelTokens tokens, below which contexts are dense, and a block has its tokens' mass.
+class DoubleSparsitySelector final : public TokenMassSelector {
+ public:
+  explicit DoubleSparsitySelector(const SelectorShape& shape) : TokenMassSelector(shape) {}
+  std::string_view name() const noexcept override { return "double-sparsity"; }
+  size_t labels() const noexcept override { return (head_dim() + 31) / 32 * 4; }
+  size_t dense_below() const noexcept override { return kLabelTokens; }
+};
+
+// The blocks that the attention gives the most weight. It reads every key, and is what other
+// selectors are measured against.
+class OracleSelector final : public TokenMassSelector {
+ public:
+  explicit OracleSelector(const SelectorShape& shape) : TokenMassSelector(shape) {}
   std::string_view name() const noexcept override { return "oracle"; }
-  LandmarkShape landmarks() const noexcept override { return {1, 1, head_dim()}; }
-  AlwaysKept kept() const noexcept override { return {}; }
-  float Summarize(const float* keys, float* features) const noexcept override;
-  void Combine(const Products& products, size_t blocks, float* scores) const noexcept override;
 };
 
 }  // namespace offpath::attention

@@ -52,8 +52,8 @@ TEST(Decoder, ForkedAndCutSequencesAttendAsThoseMadeFromScratch) {
   const std::vector<float> prompt = RandomFloats(1, 700 * kKvHeads * kDim);
   const std::vector<float> other = RandomFloats(2, 90 * kKvHeads * kDim);
   const std::vector<float> query = RandomFloats(3, kHeads * kDim);
-  for (const char* selector :
-       {"quest", "mean-std", "arkvale", "infllm", "shadowkv", "streaming", "oracle"}) {
+  for (const char* selector : {"quest", "mean-std", "arkvale", "infllm", "shadowkv", "streaming",
+                               "double-sparsity", "oracle"}) {
     SCOPED_TRACE(selector);
     const DecoderOptions options =
         OptionsOf({.policy = Policy::kSerial, .selector = selector, .budget_tokens = 256});
@@ -61,7 +61,7 @@ TEST(Decoder, ForkedAndCutSequencesAttendAsThoseMadeFromScratch) {
     const SequenceId whole = decoder.Create();
     Append(decoder, whole, prompt, 700);
     const std::vector<float> before = Attend(decoder, whole, query);
-    for (const size_t kept : {size_t{330}, size_t{500}, size_t{576}}) {
+    for (const size_t kept : {size_t{210}, size_t{330}, size_t{500}, size_t{576}}) {
       const SequenceId fork = decoder.Fork(whole, kept);
       Decoder fresh(options);
       const SequenceId same = fresh.Create();

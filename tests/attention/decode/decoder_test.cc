@@ -9,7 +9,8 @@ namespace {
 
 TEST(Decoder, PrrWithDroppedExtrasIsSerialWhateverWasPredicted) {
   for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kI8}) {
-    for (const char* selector : {"quest", "mean-std", "oracle", "streaming", "shadowkv"}) {
+    for (const char* selector :
+         {"quest", "mean-std", "oracle", "streaming", "shadowkv", "double-sparsity"}) {
       const Trajectory serial =
           RunModel(OptionsOf({type, PolicyOf(Policy::kSerial, selector)}), 300, 20, 1);
       for (const Predictor predictor :

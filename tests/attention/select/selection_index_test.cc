@@ -42,6 +42,7 @@ void ExpectEqual(const SelectionIndex& a, const SelectionIndex& b) {
       }
     }
     EXPECT_TRUE(std::ranges::equal(a.Priorities(0, h), b.Priorities(0, h)));
+    EXPECT_TRUE(std::ranges::equal(a.Labels(0, h), b.Labels(0, h)));
   }
 }
 
