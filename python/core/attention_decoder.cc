@@ -12,7 +12,6 @@
 #include "offpath/attention/decode/decoder.h"
 #include "offpath/attention/decode/team_threads.h"
 #include "offpath/attention/profile/budget_json.h"
-#include "offpath/attention/profile/machine.h"
 #include "offpath/base/error.h"
 #include "python/core/arrays.h"
 #include "python/core/attention_bindings.h"
@@ -151,9 +150,8 @@ void BindDecoder(nb::module_& m) {
               options.layers.push_back({.scale = scale, .soft_cap = soft_cap, .window = window});
             }
             if (budgets) {
-              options.policy.speculation = attention::SpeculationOf(
-                  attention::ReadBudgetTable(*budgets), attention::ThisMachine(),
-                  attention::ShapeOf(options, threads),
+              options.policy.speculation = attention::ReadSpeculation(
+                  *budgets, options, threads,
                   force_budgets ? attention::OtherTable::kForce : attention::OtherTable::kRefuse);
             }
             new (self) DecoderHandle(options, threads);

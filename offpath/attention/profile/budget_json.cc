@@ -9,6 +9,7 @@
 #include <span>
 
 #include "offpath/attention/profile/json_fields.h"
+#include "offpath/attention/profile/machine.h"
 #include "offpath/base/error.h"
 #include "offpath/base/mapped_file.h"
 #include "offpath/base/write_at.h"
@@ -181,6 +182,16 @@ BudgetTable ReadBudgetTable(const std::string& path) {
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   file.CheckIntact();
   return ParseBudgetTable(text, path);
+}
+
+std::vector<SpeculationStep> ReadSpeculation(const std::string& path, const DecoderOptions& options,
+                                             size_t threads, OtherTable other) {
+  const BudgetTable table = ReadBudgetTable(path);
+  try {
+    return SpeculationOf(table, ThisMachine(), ShapeOf(options, threads), other);
+  } catch (const Error& error) {
+    throw Error(error.code(), path + ": " + std::string(error.message()));
+  }
 }
 
 void WriteBudgetTable(const BudgetTable& table, const std::string& path) {

@@ -16,6 +16,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "offpath/attention/profile/budget_table.h"
 
@@ -31,5 +32,11 @@ std::string FormatBudgetTable(const BudgetTable& table);
 // Throw the Error of the file system too, naming the path. A file is replaced whole or not at all.
 BudgetTable ReadBudgetTable(const std::string& path);
 void WriteBudgetTable(const BudgetTable& table, const std::string& path);
+
+// What the table in a file says to a decoder of these options that `threads` workers run, on this
+// machine: for PolicyOptions::speculation. Throws as ReadBudgetTable() and SpeculationOf(), naming
+// the path.
+std::vector<SpeculationStep> ReadSpeculation(const std::string& path, const DecoderOptions& options,
+                                             size_t threads, OtherTable other);
 
 }  // namespace offpath::attention

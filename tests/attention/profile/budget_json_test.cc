@@ -102,6 +102,32 @@ TEST(BudgetJson, FilesThatCannotBeReadOrWrittenAreNamed) {
   EXPECT_THROW(WriteBudgetTable(SampleTable(), folder / "no/where.json"), Error);
 }
 
+TEST(BudgetJson, ADecoderReadsWhatItsMachineAndShapeAllow) {
+  const TempFolder folder;
+  DecoderOptions options;
+  options.cache.shape = {.type = KvType::kF16, .head_dim = 64, .block_tokens = 16};
+  options.cache.layers = 30;
+  options.cache.kv_heads = 3;
+  options.query_heads = 9;
+  options.policy.policy = Policy::kPrr;
+  BudgetTable table = SampleTable();
+  WriteBudgetTable(table, folder / "other.json");
+  try {
+    ReadSpeculation(folder / "other.json", options, 2, OtherTable::kRefuse);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(std::string(error.message()),
+                AllOf(HasSubstr("other.json"), HasSubstr("another machine")));
+  }
+  const std::vector<SpeculationStep> forced =
+      ReadSpeculation(folder / "other.json", options, 2, OtherTable::kForce);
+  EXPECT_FALSE(forced.empty());
+  table.machine = ThisMachine();
+  WriteBudgetTable(table, folder / "own.json");
+  EXPECT_EQ(ReadSpeculation(folder / "own.json", options, 2, OtherTable::kRefuse), forced);
+  EXPECT_THROW(ReadSpeculation(folder / "own.json", options, 3, OtherTable::kRefuse), Error);
+}
+
 TEST(CpuModel, IsWhatTheProcessorSays) {
   EXPECT_EQ(CpuModel("processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC 9B14 \nflags: x\n"),
             "AMD EPYC 9B14");
