@@ -54,7 +54,7 @@ DecodeStep::DecodeStep(const DecoderOptions& options, const Selector* selector, 
 void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCounters& counters) {
   const bool leads = worker.index == 0;
   const uint64_t begin = leads ? NowNs() : 0;
-  if (!preparation_.Run(worker, [&] { Prepare(target); })) return;
+  if (!preparation_.Run(worker, [&] { Prepare(target, worker.count); })) return;
   if (sparse_) {
     const uint64_t scored = RunScores(target);
     worker.Meet();
@@ -94,8 +94,9 @@ void DecodeStep::Run(const StepTarget& target, const Worker& worker, DecodeCount
   Count(counters);
 }
 
-void DecodeStep::Prepare(const StepTarget& target) {
+void DecodeStep::Prepare(const StepTarget& target, size_t workers) {
   CheckAlive(target.failure);
+  workers_ = workers;
   const size_t block_tokens = options_.cache.shape.block_tokens;
   const LayerOptions& layer = options_.layers[target.layer];
   tokens_ = target.cache.Tokens(target.id, target.layer);
@@ -248,7 +249,7 @@ void DecodeStep::AttendPredicted(const StepTarget& target, size_t kv_head, size_
   if (!reads_.Wait(kv_head, block, source)) return;
   const BlockSpan span = SpanOfBlock(source, block);
   // A state a block: what the selection turns out not to hold is left out of the merge.
-  AttendSpans(options_, target, QueryOf(target, kv_head), {&span, 1},
+  AttendSpans(options_, target, QueryOf(target, kv_head), {&span, 1}, {},
               speculated_.At(plan.first_speculation + place));
 }
 
@@ -377,8 +378,14 @@ void DecodeStep::AttendSegment(const StepTarget& target, size_t segment) {
   for (size_t i = part.first; i < part.first + part.count; ++i) {
     if (!reads_.Wait(part.kv_head, plan.attended[i], plan.attended_sources[i])) return;
   }
+  // Workers that are as fast as each other take turns.
+  std::span<const BlockSpan> next;
+  if (segment + workers_ < segments_.size()) {
+    const Segment& after = segments_[segment + workers_];
+    next = std::span(spans_[after.kv_head]).subspan(after.first, after.count);
+  }
   AttendSpans(options_, target, QueryOf(target, part.kv_head),
-              spans.subspan(part.first, part.count), partials_.At(segment));
+              spans.subspan(part.first, part.count), next, partials_.At(segment));
 }
 
 void DecodeStep::MergeHead(const StepTarget& target, size_t kv_head) {

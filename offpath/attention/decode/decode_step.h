@@ -72,7 +72,7 @@ class DecodeStep {
     size_t end = 0;
   };
 
-  void Prepare(const StepTarget& target);
+  void Prepare(const StepTarget& target, size_t workers);
   void PrepareSparse(const StepTarget& target);
   void FindPredicted(const StepTarget& target, size_t kv_head);
   void RequestAhead();
@@ -109,6 +109,7 @@ class DecodeStep {
   size_t blocks_ = 0;
   size_t speculated_count_ = 0;  // blocks of P, at most
   bool sparse_ = false;
+  size_t workers_ = 1;
   bool by_bounds_ = false;  // where it is sparse
   LeaderPreparation preparation_;
   std::vector<HeadPlan> plans_;                // [kv_heads]

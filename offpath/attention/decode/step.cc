@@ -66,12 +66,14 @@ BlockSpan SpanOf(const KvShape& shape, const std::byte* bytes, size_t block, siz
 }
 
 void AttendSpans(const DecoderOptions& options, const StepTarget& target, const GroupQuery& query,
-                 std::span<const BlockSpan> spans, const PartialStates& out) noexcept {
+                 std::span<const BlockSpan> spans, std::span<const BlockSpan> next,
+                 const PartialStates& out) noexcept {
   AttendPartial({.shape = options.cache.shape,
                  .query = query.rows,
                  .query_stride = query.stride,
                  .heads = query.heads,
                  .blocks = spans,
+                 .next = next,
                  .scale = query.scale,
                  .soft_cap = options.layers[target.layer].soft_cap},
                 out);

@@ -61,9 +61,11 @@ GroupQuery GroupQueryOf(const DecoderOptions& options, const StepTarget& target,
 BlockSpan SpanOf(const KvShape& shape, const std::byte* bytes, size_t block, size_t begin,
                  size_t end) noexcept;
 
-// out: attention of the query heads to the spans, within the layer's options.
+// out: attention of the query heads to the spans, within the layer's options. next: what the worker
+// is likely to attend to afterwards, or nothing.
 void AttendSpans(const DecoderOptions& options, const StepTarget& target, const GroupQuery& query,
-                 std::span<const BlockSpan> spans, const PartialStates& out) noexcept;
+                 std::span<const BlockSpan> spans, std::span<const BlockSpan> next,
+                 const PartialStates& out) noexcept;
 
 // Finishes the states of a KV head's query heads and writes them as the first token's output.
 void WriteOutput(const StepTarget& target, size_t kv_head, const PartialStates& states) noexcept;

@@ -5,6 +5,7 @@
 #include "offpath/attention/partial/chunk_kernels.h"
 #include "offpath/attention/partial/partial_state.h"
 #include "offpath/attention/partial/query_panel.h"
+#include "offpath/attention/partial/read_ahead.h"
 
 namespace offpath::attention {
 namespace {
@@ -53,18 +54,16 @@ class Tile {
         return Positions{.begin = std::max(all.begin, chunk),
                          .end = std::min(all.end, chunk + kChunkTokens)};
       };
-      bool first = true;
+      BlockSpan next[kMostBlocks];
+      ReadAhead ahead(
+          SpansOf({chunk + kChunkTokens, std::min(end, chunk + 2 * kChunkTokens)}, next), {},
+          LayOutHeadBlock(in_.shape).bytes);
+      ahead.Allow(kMostBlocks);
       for (size_t token = 0; token < tokens_;) {
         const Positions positions = within(token);
         size_t same = token + 1;
         while (same < tokens_ && within(same) == positions) ++same;
-        if (positions.begin < positions.end) {
-          AttendTokens(
-              token, same, positions,
-              first ? Positions{chunk + kChunkTokens, std::min(end, chunk + 2 * kChunkTokens)}
-                    : Positions{});
-          first = false;
-        }
+        if (positions.begin < positions.end) AttendTokens(token, same, positions, ahead);
         token = same;
       }
     }
@@ -106,24 +105,21 @@ class Tile {
     return {spans, count};
   }
 
-  // Adds positions to the states of tokens [begin, end); `next` is read ahead.
+  // Adds positions to the states of tokens [begin, end).
   void AttendTokens(size_t begin, size_t end, const Positions& positions,
-                    const Positions& next) noexcept {
+                    ReadAhead& ahead) noexcept {
     BlockSpan spans[kMostBlocks];
-    BlockSpan next_spans[kMostBlocks];
-    ChunkInput chunk = {.shape = in_.shape,
-                        .blocks = SpansOf(positions, spans),
-                        .next = SpansOf(next, next_spans),
-                        .scale = in_.scale,
-                        .soft_cap = in_.soft_cap};
+    const ChunkInput chunk = {.shape = in_.shape,
+                              .blocks = SpansOf(positions, spans),
+                              .scale = in_.scale,
+                              .soft_cap = in_.soft_cap};
     for (size_t row = begin * heads_; row < end * heads_;) {
       const size_t panel = row / kPanelRows;
       const size_t first = row % kPanelRows;
       const size_t count = std::min(end * heads_ - row, kPanelRows - first);
       const PartialStates states = States(panel * kPanelRows, kPanelRows);
-      AttendChunk(chunk, panels_[panel], first, count,
+      AttendChunk(chunk, panels_[panel], first, count, ahead,
                   {.output = states.output, .max = states.max, .sum = states.sum});
-      chunk.next = {};
       row += count;
     }
   }

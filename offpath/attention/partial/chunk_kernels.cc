@@ -34,31 +34,55 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 template <KvType kType>
 constexpr bool kBytes = HWY_TARGET == HWY_AVX3_DL&& kType == KvType::kI8;
 
-// Turns scores into weights and takes the row's maximum and sum along. Returns what becomes of what
-// was summed before; `any` is set where a token counts.
-HWY_INLINE float Soften(const ChunkInput& in, size_t slots, float* scores, float& max, float& sum,
-                        bool& any) {
-  if (in.soft_cap > 0) SoftCap(in.soft_cap, scores, slots);
-  const float largest = MaxOf(scores, slots);
-  // Also where either is NaN, so that it stays.
-  const float next = largest <= max ? max : largest;
-  if (next == -kInfinity) {
-    std::fill_n(scores, slots, 0.0F);
-    return 1;
+bool HasNan(const float* scores, size_t count) {
+  return std::any_of(scores, scores + count, [](float x) { return std::isnan(x); });
+}
+
+// What becomes of rows' states before a chunk's weights are added.
+template <size_t kRows>
+struct Softened {
+  float keep[kRows] = {};     // what was summed before, times this
+  float largest[kRows] = {};  // of a row's weights; i8 only
+  bool any = false;           // a token counts
+};
+
+// Turns products into weights and takes the rows' maxima and sums along.
+template <KvType kType, size_t kRows>
+HWY_INLINE Softened<kRows> Soften(const ChunkInput& in, float (*scores)[kChunkTokens], float* max,
+                                  float* sum) {
+  constexpr bool kScales = kType == KvType::kI8;
+  const size_t slots = in.blocks.size() * in.shape.block_tokens;
+  Softened<kRows> softened;
+  float largest[kRows];
+  FindLargest<kScales, kRows>(in, scores, largest);
+  float next[kRows];
+  for (size_t r = 0; r < kRows; ++r) {
+    // Also where either is NaN, so that it stays.
+    next[r] = largest[r] <= max[r] ? max[r] : largest[r];
+    softened.keep[r] = next[r] == max[r] ? 1 : std::exp(max[r] - next[r]);
+    if (next[r] == kEmpty && !HasNan(scores[r], slots)) {
+      // -infinity less any of these is not NaN.
+      next[r] = 0;
+      continue;
+    }
+    max[r] = next[r];
+    softened.any = true;
   }
-  any = true;
-  const float keep = next == max ? 1 : std::exp(max - next);
-  sum = sum * keep + Exponentials(next, scores, slots);
-  if (!(next < kInfinity)) sum = std::numeric_limits<float>::quiet_NaN();
-  max = next;
-  return keep;
+  if (!softened.any) return softened;
+  float sums[kRows];
+  Exponentials<kScales, kRows>(in, next, scores, sums, softened.largest);
+  for (size_t r = 0; r < kRows; ++r) {
+    sum[r] = next[r] < kInfinity ? sum[r] * softened.keep[r] + sums[r]
+                                 : std::numeric_limits<float>::quiet_NaN();
+  }
+  return softened;
 }
 
 template <KvType kType, size_t kRows>
 void AttendTile(const ChunkInput& in, const QueryPanel& panel, size_t first, ReadAhead& ahead,
                 const RowStates& states) {
   HWY_ALIGN float scores[kRows][kChunkTokens];
-  const size_t slots = in.blocks.size() * in.shape.block_tokens;
+  [[maybe_unused]] const size_t slots = in.blocks.size() * in.shape.block_tokens;
   if constexpr (kBytes<kType>) {
 #if HWY_TARGET == HWY_AVX3_DL
     ScoreBytes<kRows>(in, panel, first, ahead, scores);
@@ -66,30 +90,26 @@ void AttendTile(const ChunkInput& in, const QueryPanel& panel, size_t first, Rea
   } else {
     Score<kType, kRows>(in, panel.rows + first * kMaxHeadDim, ahead, scores);
   }
-  float keep[kRows];
-  bool any = false;
-  for (size_t r = 0; r < kRows; ++r) {
-    ScaleAndMask<kType == KvType::kI8>(in, scores[r]);
-    keep[r] = Soften(in, slots, scores[r], states.max[first + r], states.sum[first + r], any);
-    if constexpr (kType == KvType::kI8) ScaleWeights(in, scores[r]);
-  }
-  if (!any) return;
+  const Softened<kRows> softened =
+      Soften<kType, kRows>(in, scores, states.max + first, states.sum + first);
+  if (!softened.any) return;
   float* output = states.output + first * in.shape.head_dim;
   if constexpr (kBytes<kType>) {
 #if HWY_TARGET == HWY_AVX3_DL
     ByteWeights weights[kRows];
-    for (size_t r = 0; r < kRows; ++r) RoundWeights(scores[r], slots, weights[r]);
-    AddByteValues<kRows>(in, weights, keep, ahead, output);
+    for (size_t r = 0; r < kRows; ++r) {
+      RoundWeights(scores[r], slots, softened.largest[r], weights[r]);
+    }
+    AddByteValues<kRows>(in, weights, softened.keep, ahead, output);
 #endif
   } else {
-    AddValues<kType, kRows>(in, scores, keep, ahead, output);
+    AddValues<kType, kRows>(in, scores, softened.keep, ahead, output);
   }
 }
 
 template <KvType kType>
 void AttendRows(const ChunkInput& in, const QueryPanel& panel, size_t first, size_t count,
-                const RowStates& states) {
-  ReadAhead ahead(in.next, LayOutHeadBlock(in.shape).bytes);
+                ReadAhead& ahead, const RowStates& states) {
   const size_t end = first + count;
   while (first < end) {
     // Five rows as three and two: a tile of one is the least efficient.
@@ -122,16 +142,16 @@ void SetPanelRowOn(QueryPanel& panel, size_t row, const float* query, const KvSh
 }
 
 void AttendChunkOn(const ChunkInput& in, const QueryPanel& panel, size_t first, size_t count,
-                   const RowStates& states) {
+                   ReadAhead& ahead, const RowStates& states) {
   switch (in.shape.type) {
     case KvType::kF32:
-      return AttendRows<KvType::kF32>(in, panel, first, count, states);
+      return AttendRows<KvType::kF32>(in, panel, first, count, ahead, states);
     case KvType::kF16:
-      return AttendRows<KvType::kF16>(in, panel, first, count, states);
+      return AttendRows<KvType::kF16>(in, panel, first, count, ahead, states);
     case KvType::kBF16:
-      return AttendRows<KvType::kBF16>(in, panel, first, count, states);
+      return AttendRows<KvType::kBF16>(in, panel, first, count, ahead, states);
     case KvType::kI8:
-      return AttendRows<KvType::kI8>(in, panel, first, count, states);
+      return AttendRows<KvType::kI8>(in, panel, first, count, ahead, states);
   }
 }
 
@@ -149,8 +169,8 @@ void SetPanelRow(QueryPanel& panel, size_t row, const float* query, const KvShap
 }
 
 void AttendChunk(const ChunkInput& in, const QueryPanel& panel, size_t first, size_t count,
-                 const RowStates& states) noexcept {
-  HWY_DYNAMIC_DISPATCH(AttendChunkOn)(in, panel, first, count, states);
+                 ReadAhead& ahead, const RowStates& states) noexcept {
+  HWY_DYNAMIC_DISPATCH(AttendChunkOn)(in, panel, first, count, ahead, states);
 }
 
 }  // namespace offpath::attention

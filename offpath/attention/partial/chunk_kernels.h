@@ -14,6 +14,7 @@
 #include "offpath/attention/kv/kv_shape.h"
 #include "offpath/attention/partial/partial_attention.h"
 #include "offpath/attention/partial/query_panel.h"
+#include "offpath/attention/partial/read_ahead.h"
 
 namespace offpath::attention {
 
@@ -24,8 +25,6 @@ inline constexpr size_t kChunkTokens = 128;
 struct ChunkInput {
   const KvShape& shape;
   std::span<const BlockSpan> blocks;
-  // What will be read next, or nothing: it is brought into the L2 cache meanwhile.
-  std::span<const BlockSpan> next = {};
   float scale = 1;
   float soft_cap = 0;
 };
@@ -40,8 +39,9 @@ struct RowStates {
 // Row `row` of the panel := the query. Finite or not: a state tells.
 void SetPanelRow(QueryPanel& panel, size_t row, const float* query, const KvShape& shape) noexcept;
 
-// Adds the chunk to the states of the panel's rows [first, first + count).
+// Adds the chunk to the states of the panel's rows [first, first + count). What comes next is read
+// ahead meanwhile.
 void AttendChunk(const ChunkInput& in, const QueryPanel& panel, size_t first, size_t count,
-                 const RowStates& states) noexcept;
+                 ReadAhead& ahead, const RowStates& states) noexcept;
 
 }  // namespace offpath::attention

@@ -152,14 +152,10 @@ struct ByteWeights {
   float step;
 };
 
-HWY_INLINE void RoundWeights(const float* weights, size_t count, ByteWeights& out) {
-  __m512 max = _mm512_setzero_ps();
-  for (size_t i = 0; i < count; i += 16) max = _mm512_max_ps(max, _mm512_load_ps(weights + i));
-  const float largest = _mm512_reduce_max_ps(max);
+HWY_INLINE void RoundWeights(const float* weights, size_t count, float largest, ByteWeights& out) {
   // A largest that is 0 or too small to divide by leaves weights of 0: nothing is added.
-  const float inverse = largest > 1e-33F ? 65535 / largest : 0;
+  const __m512 factor = _mm512_set1_ps(largest > 1e-33F ? 65535 / largest : 0);
   out.step = largest / 65535;
-  const __m512 factor = _mm512_set1_ps(inverse);
   for (size_t i = 0; i < count; i += 16) {
     const __m512i w = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_load_ps(weights + i), factor));
     const auto store = [](uint8_t* to, __m128i bytes) OFFPATH_INLINE_BODY {

@@ -4,8 +4,14 @@
 
 #include "offpath/attention/partial/chunk_kernels.h"
 #include "offpath/attention/partial/query_panel.h"
+#include "offpath/attention/partial/read_ahead.h"
 
 namespace offpath::attention {
+namespace {
+
+constexpr size_t kChunksAhead = 1;  // at most
+
+}  // namespace
 
 void AttendPartial(const PartialInput& in, const PartialStates& out) noexcept {
   Clear(out);
@@ -19,15 +25,17 @@ void AttendPartial(const PartialInput& in, const PartialStates& out) noexcept {
     }
     const RowStates states = {
         .output = out.output + head * out.head_dim, .max = out.max + head, .sum = out.sum + head};
+    ReadAhead ahead(in.blocks.subspan(std::min(blocks_a_chunk, in.blocks.size())),
+                    in.next.first(std::min(blocks_a_chunk, in.next.size())),
+                    LayOutHeadBlock(in.shape).bytes);
     for (size_t i = 0; i < in.blocks.size(); i += blocks_a_chunk) {
       const size_t count = std::min(blocks_a_chunk, in.blocks.size() - i);
-      const std::span<const BlockSpan> rest = in.blocks.subspan(i + count);
+      ahead.Allow(i + kChunksAhead * blocks_a_chunk);
       AttendChunk({.shape = in.shape,
                    .blocks = in.blocks.subspan(i, count),
-                   .next = rest.first(std::min(count, rest.size())),
                    .scale = in.scale,
                    .soft_cap = in.soft_cap},
-                  panel, 0, heads, states);
+                  panel, 0, heads, ahead, states);
     }
   }
 }

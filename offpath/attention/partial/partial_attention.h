@@ -40,6 +40,8 @@ struct PartialInput {
   size_t query_stride = 0;       // floats from a head to the next
   size_t heads = 0;              // the query heads that share the KV head, any number
   std::span<const BlockSpan> blocks = {};
+  // What the caller is likely to attend to next: its first blocks are brought into the cache.
+  std::span<const BlockSpan> next = {};
   float scale = 1;     // of the dot products, usually 1 / sqrt(head_dim)
   float soft_cap = 0;  // c > 0: a score s becomes c * tanh(s / c); 0: none
 };
