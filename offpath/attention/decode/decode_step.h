@@ -41,11 +41,6 @@
 
 namespace offpath::attention {
 
-// Blocks that a KV head speculates on at a context of so many tokens: 0 but for prr.
-size_t SpeculatedBlocks(const DecoderOptions& options, size_t tokens) noexcept;
-// The most of any context.
-size_t MostSpeculatedBlocks(const DecoderOptions& options) noexcept;
-
 class DecodeStep {
  public:
   // selector: null for the dense policy. tier: null where all is in memory. All outlive the step.

@@ -10,6 +10,7 @@
 #include "offpath/attention/decode/decode_step.h"
 #include "offpath/attention/decode/fit_step.h"
 #include "offpath/attention/decode/prefill_step.h"
+#include "offpath/attention/decode/speculated_blocks.h"
 #include "offpath/attention/tier/block_file.h"
 #include "offpath/base/error.h"
 

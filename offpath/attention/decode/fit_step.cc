@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "offpath/attention/decode/decode_step.h"
+#include "offpath/attention/decode/speculated_blocks.h"
 #include "offpath/attention/predict/fit.h"
 #include "offpath/base/error.h"
 

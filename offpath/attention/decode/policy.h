@@ -77,9 +77,9 @@ struct PolicyOptions {
   // kBounded takes selectors whose scores are products: quest, mean-std, arkvale, infllm. It keeps
   // 1.34 times the summaries' bytes beside them.
   Scan scan = Scan::kFlat;
-  // Contexts of fewer blocks are scanned flat: of blocks of 16 tokens, bounds took 1.08 times as long
-  // at 16K, where they rule out too little, 0.96 at 32K and 0.75 at 128K (Quest, 4 KV heads of 128,
-  // summaries beyond the caches; within them the flat scan is the faster one up to 64K).
+  // Contexts of fewer blocks are scanned flat: of blocks of 16 tokens, bounds took 1.08 times as
+  // long at 16K, where they rule out too little, 0.96 at 32K and 0.75 at 128K (Quest, 4 KV heads of
+  // 128, summaries beyond the caches; within them the flat scan is the faster one up to 64K).
   size_t bounded_from = 2048;
   Predictor predictor = Predictor::kEma;
   EmaParameters ema = {};  // until Decoder::FitPredictor() has fitted a head's own

@@ -1,0 +1,17 @@
+// How much a decoder of given options speculates (PolicyOptions::speculated_blocks, ::speculation).
+//
+// Thread-safe: pure.
+#pragma once
+
+#include <cstddef>
+
+#include "offpath/attention/decode/decoder.h"
+
+namespace offpath::attention {
+
+// Blocks that a KV head speculates on at a context of so many tokens: 0 but for prr.
+size_t SpeculatedBlocks(const DecoderOptions& options, size_t tokens) noexcept;
+// The most of any context.
+size_t MostSpeculatedBlocks(const DecoderOptions& options) noexcept;
+
+}  // namespace offpath::attention
