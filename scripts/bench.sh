@@ -11,6 +11,7 @@ set -euo pipefail
 
 names='codec             row codecs against the memory bandwidth of the same run
 attention-dense   dense decode attention against llama.cpp and the limit of the machine
+attention-llama   a token of SmolLM2 at 8K and its perplexity, sparse against llama.cpp (--all: the curve)
 attention-prr     speculation against select, read, attend: KV cache in a file and in memory
 attention-select  exact selection from bounds against the flat scan: bytes and time by context
 wire-tcp          tcp channels against plain sockets on loopback
@@ -32,6 +33,12 @@ case $name in
   attention-dense)
     "$root/scripts/llama.sh"
     targets=(bench_attention_dense) program=$build/bench/attention/bench_attention_dense
+    ;;
+  attention-llama)
+    "$root/scripts/llama.sh"
+    "$root/scripts/models.sh" smollm2
+    "$root/scripts/texts.sh"
+    targets=(bench_attention_llama) program=$build/bench/attention/bench_attention_llama
     ;;
   attention-prr) targets=(bench_attention_prr) program=$build/bench/attention/bench_attention_prr ;;
   attention-select) targets=(bench_attention_select) program=$build/bench/attention/bench_attention_select ;;
