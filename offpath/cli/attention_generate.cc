@@ -145,6 +145,7 @@ void AddAttentionGenerate(CLI::App& attention) {
   CLI::App* command = attention.add_subcommand(
       "generate", "Continue a text by a model, and show where the time goes");
   AddModelOptions(*command, options->model);
+  AddPolicyOptions(*command, options->model);
   command->add_option("-p,--prompt", options->prompt, "The text's file; -: the standard input")
       ->required();
   command->add_option("-n,--tokens", options->tokens, "Tokens to generate at most")

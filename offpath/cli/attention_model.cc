@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "offpath/attention/profile/budget_json.h"
-#include "offpath/attention/profile/machine.h"
 #include "offpath/base/error.h"
 #include "offpath/cli/option_checks.h"
 
@@ -20,9 +19,8 @@ constexpr uint64_t kMostTokens = uint64_t{1} << 30;
 void TakeBudgets(const llama::Model& model, const ModelOptions& options,
                  llama::SessionOptions& session) {
   const std::unique_ptr<llama::Session> without = MakeSession(model, session);
-  session.policy.speculation = SpeculationOf(
-      attention::ReadBudgetTable(options.budgets), attention::ThisMachine(),
-      attention::ShapeOf(without->decoder()->options(), without->options().threads),
+  session.policy.speculation = attention::ReadSpeculation(
+      options.budgets, without->decoder()->options(), without->options().threads,
       options.force_budgets ? attention::OtherTable::kForce : attention::OtherTable::kRefuse);
 }
 
@@ -31,6 +29,28 @@ void TakeBudgets(const llama::Model& model, const ModelOptions& options,
 void AddModelOptions(CLI::App& command, ModelOptions& options) {
   llama::SessionOptions& session = options.session;
   command.add_option("-m,--model", options.model, "The model's GGUF file")->required();
+  command.add_option("--type", options.type, "Of keys and values: f32, f16, bf16 or i8")
+      ->capture_default_str()
+      ->check(ParsedBy([](const std::string& text) { attention::ParseKvType(text); }));
+  command.add_option("--block-tokens", session.block_tokens, "Tokens of a block")
+      ->capture_default_str()
+      ->check(WholeNumber(16, attention::kMaxBlockTokens));
+  command
+      .add_option("--context", session.context,
+                  "Tokens a text may have; default: what the model was trained for")
+      ->check(WholeNumber(1, kMostTokens));
+  command.add_option("--threads", session.threads, "Default: all cores")
+      ->check(WholeNumber(1, 512));
+  auto* tier = command.add_option("--tier", session.tier.folder,
+                                  "A folder for a file of blocks that are not in memory");
+  command.add_option("--hot-blocks", session.tier.hot_blocks, "Of a layer and head, in memory")
+      ->capture_default_str()
+      ->check(WholeNumber(0, kMostTokens))
+      ->needs(tier);
+}
+
+void AddPolicyOptions(CLI::App& command, ModelOptions& options) {
+  llama::SessionOptions& session = options.session;
   command
       .add_option("--policy", options.policy,
                   "dense, serial, reuse or prr; native: llama.cpp's own attention")
@@ -59,24 +79,6 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
                                      "Of prr: a table of `offpath attention profile`");
   command.add_flag("--force-budgets", options.force_budgets, "Also of another machine or shape")
       ->needs(budgets);
-  command.add_option("--type", options.type, "Of keys and values: f32, f16, bf16 or i8")
-      ->capture_default_str()
-      ->check(ParsedBy([](const std::string& text) { attention::ParseKvType(text); }));
-  command.add_option("--block-tokens", session.block_tokens, "Tokens of a block")
-      ->capture_default_str()
-      ->check(WholeNumber(16, attention::kMaxBlockTokens));
-  command
-      .add_option("--context", session.context,
-                  "Tokens a text may have; default: what the model was trained for")
-      ->check(WholeNumber(1, kMostTokens));
-  command.add_option("--threads", session.threads, "Default: all cores")
-      ->check(WholeNumber(1, 512));
-  auto* tier = command.add_option("--tier", session.tier.folder,
-                                  "A folder for a file of blocks that are not in memory");
-  command.add_option("--hot-blocks", session.tier.hot_blocks, "Of a layer and head, in memory")
-      ->capture_default_str()
-      ->check(WholeNumber(0, kMostTokens))
-      ->needs(tier);
 }
 
 std::unique_ptr<llama::Session> OpenSession(const llama::Model& model,

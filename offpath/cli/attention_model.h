@@ -24,8 +24,11 @@ struct ModelOptions {
   llama::SessionOptions session;
 };
 
-// Adds -m, --policy and the rest to a command. `options` lives as long as the command.
+// Adds -m and how it is run to a command: threads, memory, types. `options` lives as long as the
+// command.
 void AddModelOptions(CLI::App& command, ModelOptions& options);
+// Adds --policy and what belongs to it.
+void AddPolicyOptions(CLI::App& command, ModelOptions& options);
 
 // With what the options say. Throws as MakeSession().
 std::unique_ptr<llama::Session> OpenSession(const llama::Model& model, const ModelOptions& options);

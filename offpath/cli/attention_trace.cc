@@ -70,6 +70,7 @@ void AddAttentionTrace(CLI::App& attention) {
   CLI::App* command = attention.add_subcommand(
       "trace", "Record the queries, keys and values of a model over a text, for experiments");
   AddModelOptions(*command, options->model);
+  AddPolicyOptions(*command, options->model);
   command->add_option("TRACE", options->folder, "The folder to write")->required();
   command->add_option("-p,--text", options->text, "The text's file; -: the standard input")
       ->required();

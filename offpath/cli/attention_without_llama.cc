@@ -22,6 +22,14 @@ void AddMissing(CLI::App& attention, const std::string& name, const char* what) 
 
 }  // namespace
 
+void AddAttentionBench(CLI::App& attention) {
+  AddMissing(attention, "bench",
+             "The time of a token by length of the context, beside llama.cpp's own attention");
+}
+void AddAttentionEval(CLI::App& attention) {
+  AddMissing(attention, "eval",
+             "Perplexity and passkey retrieval of sparse attention beside llama.cpp's dense one");
+}
 void AddAttentionGenerate(CLI::App& attention) {
   AddMissing(attention, "generate", "Continue a text by a model, and show where the time goes");
 }

@@ -31,6 +31,8 @@ namespace offpath::cli {
 
 inline constexpr const char* kJsonHelp = "Print results as one JSON object a line";
 
+void AddAttentionBench(CLI::App& attention);
+void AddAttentionEval(CLI::App& attention);
 void AddAttentionGenerate(CLI::App& attention);
 void AddAttentionProfile(CLI::App& attention);
 void AddAttentionTrace(CLI::App& attention);

@@ -31,6 +31,8 @@ void AddCommands(CLI::App& app) {
       AddGroup(app, "attention", "Sparse attention over long contexts",
                "offpath attention profile budgets.json --layers 30 --heads 9 --kv-heads 3 "
                "--head-dim 64");
+  AddAttentionBench(attention);
+  AddAttentionEval(attention);
   AddAttentionGenerate(attention);
   AddAttentionProfile(attention);
   AddAttentionTrace(attention);
