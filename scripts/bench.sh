@@ -9,15 +9,17 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-names='codec             row codecs against the memory bandwidth of the same run
-attention-dense   dense decode attention against llama.cpp and the limit of the machine
-attention-prr     speculation against select, read, attend: KV cache in a file and in memory
-attention-select  exact selection from bounds against the flat scan: bytes and time by context
-wire-tcp          tcp channels against plain sockets on loopback
-graph-sample      batches and edges a second against GraphBolt; threads; growth with the graph
-graph-gather      the same with the gather of 128 f32 features
-graph-pack        bytes an edge of a packed batch against the int64 form
-graph-overlap     a memory node over a shaped link against its physical limit'
+names='codec               row codecs against the memory bandwidth of the same run
+attention-coverage  the part of a selection that predictors find, on traces of a real model
+attention-dense     dense decode attention against llama.cpp and the limit of the machine
+attention-llama     a token of SmolLM2 at 8K and its perplexity, sparse against llama.cpp (--all: the curve)
+attention-prr       speculation against select, read, attend: KV cache in a file and in memory
+attention-select    exact selection from bounds against the flat scan: bytes and time by context
+wire-tcp            tcp channels against plain sockets on loopback
+graph-sample        batches and edges a second against GraphBolt; threads; growth with the graph
+graph-gather        the same with the gather of 128 f32 features
+graph-pack          bytes an edge of a packed batch against the int64 form
+graph-overlap       a memory node over a shaped link against its physical limit'
 
 [ $# -gt 0 ] || {
   printf '%s\n' "$names"
@@ -29,9 +31,21 @@ shift
 targets=() program=
 case $name in
   codec) targets=(bench_codec) program=$build/bench/codec/bench_codec ;;
+  attention-coverage)
+    "$root/scripts/llama.sh"
+    "$root/scripts/models.sh" smollm2
+    "$root/scripts/texts.sh"
+    targets=(offpath_cli) program=$root/bench/attention/coverage.py
+    ;;
   attention-dense)
     "$root/scripts/llama.sh"
     targets=(bench_attention_dense) program=$build/bench/attention/bench_attention_dense
+    ;;
+  attention-llama)
+    "$root/scripts/llama.sh"
+    "$root/scripts/models.sh" smollm2
+    "$root/scripts/texts.sh"
+    targets=(bench_attention_llama) program=$build/bench/attention/bench_attention_llama
     ;;
   attention-prr) targets=(bench_attention_prr) program=$build/bench/attention/bench_attention_prr ;;
   attention-select) targets=(bench_attention_select) program=$build/bench/attention/bench_attention_select ;;

@@ -127,6 +127,7 @@ class OffpathSession final : public Session, private LayerAttention {
     const size_t output_row = geometry.query_heads * geometry.head_dim;
     if (worker.index == 0) {
       Guard([&] {
+        if (options().observe) Observe(input, piece, token);
         decoder_->Append(id, input.layer,
                          {.keys = input.keys + token * row,
                           .values = input.values + token * row,
@@ -156,6 +157,21 @@ class OffpathSession final : public Session, private LayerAttention {
       decoder_->FitPredictor(id, input.layer, queries(std::min(piece.count, kFitQueries)), worker);
     });
     return AllGoOn(worker);
+  }
+
+  void Observe(const LayerInput& input, const Piece& piece, size_t token) const {
+    const LayerGeometry& geometry = hooks_.geometry(input.layer);
+    const size_t row = geometry.kv_heads * geometry.head_dim;
+    options().observe({.layer = input.layer,
+                       .sequence = piece.sequence,
+                       .first = piece.first,
+                       .count = piece.count,
+                       .geometry = geometry,
+                       .keys = input.keys + token * row,
+                       .values = input.values + token * row,
+                       .queries = input.queries + token * input.query_token_stride,
+                       .query_token_stride = input.query_token_stride,
+                       .query_head_stride = input.query_head_stride});
   }
 
   // Only worker 0's calls throw.

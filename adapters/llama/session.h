@@ -13,15 +13,32 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "adapters/llama/attention_hooks.h"
 #include "adapters/llama/context.h"
 #include "adapters/llama/model.h"
 #include "offpath/attention/decode/decoder.h"
 
 namespace offpath::llama {
+
+// What a layer's attention is given for new tokens of a sequence. Valid during the call.
+struct LayerRows {
+  size_t layer = 0;
+  size_t sequence = 0;
+  size_t first = 0;  // position of the first of them
+  size_t count = 0;
+  LayerGeometry geometry;
+  const float* keys = nullptr;     // [count, kv_heads, head_dim], without gaps
+  const float* values = nullptr;   // the same
+  const float* queries = nullptr;  // [count, query_heads, head_dim]
+  size_t query_token_stride = 0;   // floats
+  size_t query_head_stride = 0;
+};
+using LayerObserver = std::function<void(const LayerRows&)>;
 
 struct SessionOptions {
   size_t threads = 0;    // 0: all that the process may run on
@@ -38,6 +55,10 @@ struct SessionOptions {
   size_t memory_bytes = 0;  // of the KV cache; 0: enough for all sequences at their longest
   attention::PolicyOptions policy = {};
   attention::TierOptions tier = {};
+
+  // Called on the thread that decodes, for each layer of each batch, before it attends. What it
+  // throws ends the batch. Not in a native session.
+  LayerObserver observe = nullptr;
 };
 
 // Tokens that are to be added to a sequence; of several additions at once each has its own.

@@ -31,7 +31,11 @@ namespace offpath::cli {
 
 inline constexpr const char* kJsonHelp = "Print results as one JSON object a line";
 
+void AddAttentionBench(CLI::App& attention);
+void AddAttentionEval(CLI::App& attention);
+void AddAttentionGenerate(CLI::App& attention);
 void AddAttentionProfile(CLI::App& attention);
+void AddAttentionTrace(CLI::App& attention);
 void AddGraphImport(CLI::App& graph);
 void AddGraphInfo(CLI::App& graph);
 void AddGraphServe(CLI::App& graph);

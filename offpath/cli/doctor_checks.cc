@@ -179,6 +179,16 @@ Finding WordNet() {
           "apt-get install wordnet-base"};
 }
 
+Finding Llama() {
+#ifdef OFFPATH_LLAMA
+  return {"llama.cpp", State::kIn,
+          "models run with Offpath's attention: offpath attention generate", ""};
+#else
+  return {"llama.cpp", State::kOut, "this program was built without",
+          "in Offpath's folder: scripts/llama.sh, and build again"};
+#endif
+}
+
 // Benchmarks alone need it, and they are run from the source folder.
 Finding GraphBolt() {
   const char* environment = "build/peers/graphbolt";
@@ -197,6 +207,7 @@ std::vector<Finding> Diagnose() {
   append(Transports());
   findings.push_back(Cuda());
   append(Python());
+  findings.push_back(Llama());
   findings.push_back(WordNet());
   findings.push_back(GraphBolt());
   return findings;

@@ -31,7 +31,11 @@ void AddCommands(CLI::App& app) {
       AddGroup(app, "attention", "Sparse attention over long contexts",
                "offpath attention profile budgets.json --layers 30 --heads 9 --kv-heads 3 "
                "--head-dim 64");
+  AddAttentionBench(attention);
+  AddAttentionEval(attention);
+  AddAttentionGenerate(attention);
   AddAttentionProfile(attention);
+  AddAttentionTrace(attention);
 
   CLI::App& lane = AddGroup(app, "lane", "A share of the processor: cores and a quota",
                             "offpath lane run --cores 0 --quota 50 -- sha256sum /usr/bin/python3");

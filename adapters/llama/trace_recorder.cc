@@ -1,0 +1,98 @@
+#include "adapters/llama/trace_recorder.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "offpath/base/error.h"
+#include "offpath/base/npy.h"
+#include "offpath/base/staged_folder.h"
+#include "offpath/codec/rows.h"
+
+namespace offpath::llama {
+namespace {
+
+void AppendHalves(const float* floats, size_t count, std::vector<uint16_t>& out) {
+  out.resize(out.size() + count);
+  codec::EncodeRows({.type = codec::RowType::kF16},
+                    {.table = floats, .stride = count, .dim = count, .rows = 1},
+                    reinterpret_cast<std::byte*>(out.data() + out.size() - count));
+}
+
+}  // namespace
+
+TraceRecorder::TraceRecorder(size_t layers, size_t steps)
+    : steps_(std::max<size_t>(1, steps)), layers_(layers) {}
+
+LayerObserver TraceRecorder::observer() {
+  return [this](const LayerRows& rows) { Observe(rows); };
+}
+
+void TraceRecorder::Observe(const LayerRows& rows) {
+  if (rows.sequence != 0) return;
+  Layer& layer = layers_.at(rows.layer);
+  geometry_ = rows.geometry;
+  const size_t row = geometry_.kv_heads * geometry_.head_dim;
+  const size_t query_row = geometry_.query_heads * geometry_.head_dim;
+  // What was taken back is forgotten.
+  layer.tokens = rows.first;
+  layer.keys.resize(layer.tokens * row);
+  layer.values.resize(layer.tokens * row);
+  AppendHalves(rows.keys, rows.count * row, layer.keys);
+  AppendHalves(rows.values, rows.count * row, layer.values);
+  layer.queries.resize(steps_ * query_row);
+  std::vector<uint16_t> token;
+  for (size_t t = 0; t < rows.count; ++t) {
+    token.clear();
+    for (size_t h = 0; h < geometry_.query_heads; ++h) {
+      AppendHalves(rows.queries + t * rows.query_token_stride + h * rows.query_head_stride,
+                   geometry_.head_dim, token);
+    }
+    std::copy(
+        token.begin(), token.end(),
+        layer.queries.begin() + static_cast<std::ptrdiff_t>((rows.first + t) % steps_ * query_row));
+  }
+  layer.tokens += rows.count;
+}
+
+size_t TraceRecorder::tokens() const noexcept {
+  size_t least = layers_.empty() ? 0 : layers_[0].tokens;
+  for (const Layer& layer : layers_) least = std::min(least, layer.tokens);
+  return least;
+}
+
+void TraceRecorder::Write(const std::string& folder, bool replace) const {
+  const size_t all = tokens();
+  for (const Layer& layer : layers_) {
+    if (layer.tokens == all && all >= steps_) continue;
+    throw Error(ErrorCode::kInvalidArgument, "a trace of " + std::to_string(steps_) +
+                                                 " steps needs as many tokens in all layers, and " +
+                                                 std::to_string(all) + " were seen");
+  }
+  StagedFolder staged(folder, replace);
+  const auto write = [&](const char* name, size_t first, size_t rows, size_t ring, size_t heads,
+                         std::vector<uint16_t> Layer::*part) {
+    NpyWriter file(staged.path() + "/" + name, NpyType::kF16,
+                   {rows, layers_.size(), heads, geometry_.head_dim});
+    const size_t width = heads * geometry_.head_dim;
+    for (size_t t = first; t < first + rows; ++t) {
+      for (const Layer& layer : layers_) {
+        file.WriteValues(std::span((layer.*part).data() + t % ring * width, width));
+      }
+    }
+    file.Finish();
+  };
+  write("keys.npy", 0, all, all, geometry_.kv_heads, &Layer::keys);
+  write("values.npy", 0, all, all, geometry_.kv_heads, &Layer::values);
+  write("queries.npy", all - steps_, steps_, steps_, geometry_.query_heads, &Layer::queries);
+  const nlohmann::json manifest = {
+      {"format", "offpath-attention-trace"}, {"version", 1}, {"scale", geometry_.scale}};
+  std::ofstream out(staged.path() + "/trace.json");
+  out << manifest.dump() << "\n";
+  out.close();
+  if (!out) throw Error(ErrorCode::kResourceExhausted, staged.path() + "/trace.json: cannot write");
+  staged.Commit();
+}
+
+}  // namespace offpath::llama

@@ -1,0 +1,123 @@
+#include "offpath/cli/attention_model.h"
+
+#include <cerrno>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "offpath/attention/profile/budget_json.h"
+#include "offpath/base/error.h"
+#include "offpath/cli/option_checks.h"
+
+namespace offpath::cli {
+namespace {
+
+constexpr const char* kNative = "native";
+constexpr uint64_t kMostTokens = uint64_t{1} << 30;
+
+// What only a session's decoder can be checked with.
+void TakeBudgets(const llama::Model& model, const ModelOptions& options,
+                 llama::SessionOptions& session) {
+  const std::unique_ptr<llama::Session> without = MakeSession(model, session);
+  session.policy.speculation = attention::ReadSpeculation(
+      options.budgets, without->decoder()->options(), without->options().threads,
+      options.force_budgets ? attention::OtherTable::kForce : attention::OtherTable::kRefuse);
+}
+
+}  // namespace
+
+void AddModelOptions(CLI::App& command, ModelOptions& options) {
+  llama::SessionOptions& session = options.session;
+  command.add_option("-m,--model", options.model, "The model's GGUF file")->required();
+  command.add_option("--type", options.type, "Of keys and values: f32, f16, bf16 or i8")
+      ->capture_default_str()
+      ->check(ParsedBy([](const std::string& text) { attention::ParseKvType(text); }));
+  command.add_option("--block-tokens", session.block_tokens, "Tokens of a block")
+      ->capture_default_str()
+      ->check(WholeNumber(16, attention::kMaxBlockTokens));
+  command
+      .add_option("--context", session.context,
+                  "Tokens a text may have; default: what the model was trained for")
+      ->check(WholeNumber(1, kMostTokens));
+  command.add_option("--threads", session.threads, "Default: all cores")
+      ->check(WholeNumber(1, 512));
+  auto* tier = command.add_option("--tier", session.tier.folder,
+                                  "A folder for a file of blocks that are not in memory");
+  command.add_option("--hot-blocks", session.tier.hot_blocks, "Of a layer and head, in memory")
+      ->capture_default_str()
+      ->check(WholeNumber(0, kMostTokens))
+      ->needs(tier);
+}
+
+void AddPolicyOptions(CLI::App& command, ModelOptions& options) {
+  llama::SessionOptions& session = options.session;
+  command
+      .add_option("--policy", options.policy,
+                  "dense, serial, reuse or prr; native: llama.cpp's own attention")
+      ->capture_default_str()
+      ->check(ParsedBy([](const std::string& text) {
+        if (text != kNative) attention::ParsePolicy(text);
+      }));
+  command.add_option("--selector", session.policy.selector, "How blocks are selected")
+      ->capture_default_str()
+      ->check(ParsedBy([](const std::string& text) {
+        // Any head will do to know the name.
+        attention::MakeSelector(text, {.head_dim = 64, .block_tokens = 0});
+      }));
+  command
+      .add_option("--budget", session.policy.budget_tokens,
+                  "Tokens a head attends to in a step, sinks and window counted")
+      ->capture_default_str()
+      ->check(WholeNumber(1, kMostTokens));
+  command.add_option("--predictor", options.predictor, "Of prr: previous, ema or regression")
+      ->capture_default_str()
+      ->check(ParsedBy([](const std::string& text) { attention::ParsePredictor(text); }));
+  command.add_option("--extras", options.extras, "Of prr: drop what was not selected, or keep it")
+      ->capture_default_str()
+      ->check(ParsedBy([](const std::string& text) { attention::ParseExtras(text); }));
+  auto* budgets = command.add_option("--budgets", options.budgets,
+                                     "Of prr: a table of `offpath attention profile`");
+  command.add_flag("--force-budgets", options.force_budgets, "Also of another machine or shape")
+      ->needs(budgets);
+}
+
+std::unique_ptr<llama::Session> OpenSession(const llama::Model& model,
+                                            const ModelOptions& options) {
+  llama::SessionOptions session = options.session;
+  session.type = attention::ParseKvType(options.type);
+  if (options.policy == kNative) return MakeNativeSession(model, session);
+  session.policy.policy = attention::ParsePolicy(options.policy);
+  session.policy.predictor = attention::ParsePredictor(options.predictor);
+  session.policy.extras = attention::ParseExtras(options.extras);
+  if (!options.budgets.empty()) TakeBudgets(model, options, session);
+  return MakeSession(model, session);
+}
+
+std::string ReadTextFile(const std::string& path) {
+  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::ifstream in(path, std::ios::binary);
+  if (!in) ThrowErrno(errno, "reading the text " + path);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (in.bad()) ThrowErrno(EIO, "reading the text " + path);
+  return text;
+}
+
+std::vector<llama::Token> TokenizeFile(const llama::Model& model, const std::string& path) {
+  std::vector<llama::Token> tokens = model.Tokenize(ReadTextFile(path), true);
+  if (!tokens.empty()) return tokens;
+  throw Error(ErrorCode::kInvalidArgument,
+              (path == "-" ? "the standard input" : "the text " + path) + " is empty");
+}
+
+void ReadPrompt(llama::Session& session, std::span<const llama::Token> tokens,
+                const Progress& progress) {
+  const size_t at_once = session.options().chunk;
+  const size_t parts = (tokens.size() + at_once - 1) / at_once;
+  for (size_t i = 0; i < parts; ++i) {
+    const size_t begin = tokens.size() * i / parts, end = tokens.size() * (i + 1) / parts;
+    progress("reading the text", begin, tokens.size());
+    session.Decode(0, tokens.subspan(begin, end - begin));
+  }
+}
+
+}  // namespace offpath::cli

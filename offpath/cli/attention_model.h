@@ -1,0 +1,46 @@
+// What the subcommands of `offpath attention` that run a model share: their options.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "adapters/llama/session.h"
+#include "offpath/base/progress.h"
+
+namespace offpath::cli {
+
+struct ModelOptions {
+  std::string model;
+  std::string policy = "dense";  // or "native": llama.cpp's own attention
+  std::string predictor = "ema";
+  std::string extras = "drop";
+  std::string type = "f16";
+  std::string budgets;  // a table of `offpath attention profile`
+  bool force_budgets = false;
+  llama::SessionOptions session;
+};
+
+// Adds -m and how it is run to a command: threads, memory, types. `options` lives as long as the
+// command.
+void AddModelOptions(CLI::App& command, ModelOptions& options);
+// Adds --policy and what belongs to it.
+void AddPolicyOptions(CLI::App& command, ModelOptions& options);
+
+// With what the options say. Throws as MakeSession().
+std::unique_ptr<llama::Session> OpenSession(const llama::Model& model, const ModelOptions& options);
+
+// The whole of a file, or of the standard input for "-". Throws naming it.
+std::string ReadTextFile(const std::string& path);
+
+// At least one token. Throws kInvalidArgument naming where the text is from.
+std::vector<llama::Token> TokenizeFile(const llama::Model& model, const std::string& path);
+
+// Adds the tokens to sequence 0, a chunk at a time, so that `progress` can end it in between.
+void ReadPrompt(llama::Session& session, std::span<const llama::Token> tokens,
+                const Progress& progress);
+
+}  // namespace offpath::cli

@@ -1,0 +1,41 @@
+// The subcommands that run a model, in a build without llama.cpp: they say so.
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "offpath/base/error.h"
+#include "offpath/cli/commands.h"
+
+namespace offpath::cli {
+namespace {
+
+void AddMissing(CLI::App& attention, const std::string& name, const char* what) {
+  CLI::App* command = attention.add_subcommand(name, what);
+  command->allow_extras();
+  command->footer("This program was built without llama.cpp, which it needs for models.");
+  command->callback([name] {
+    throw Error(ErrorCode::kUnsupported,
+                "attention " + name +
+                    " needs llama.cpp, and this program was built without: in Offpath's folder run "
+                    "scripts/llama.sh, and build again");
+  });
+}
+
+}  // namespace
+
+void AddAttentionBench(CLI::App& attention) {
+  AddMissing(attention, "bench",
+             "The time of a token by length of the context, beside llama.cpp's own attention");
+}
+void AddAttentionEval(CLI::App& attention) {
+  AddMissing(attention, "eval",
+             "Perplexity and passkey retrieval of sparse attention beside llama.cpp's dense one");
+}
+void AddAttentionGenerate(CLI::App& attention) {
+  AddMissing(attention, "generate", "Continue a text by a model, and show where the time goes");
+}
+void AddAttentionTrace(CLI::App& attention) {
+  AddMissing(attention, "trace",
+             "Record the queries, keys and values of a model over a text, for experiments");
+}
+
+}  // namespace offpath::cli

@@ -1,0 +1,115 @@
+// The commands that run a model, as a user runs them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/adapters/llama/tiny_model.h"
+#include "tests/base/temp_folder.h"
+#include "tests/cli/run_program.h"
+
+namespace offpath::cli {
+namespace {
+
+using testing::HasSubstr;
+
+// SmolLM2 and a text of a few hundred tokens.
+class AttentionModel : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(smollm2_)) {
+      GTEST_SKIP() << smollm2_ << " is not there: scripts/models.sh fetches it";
+    }
+    std::string text;
+    for (size_t i = 0; i < 40; ++i)
+      text += "The river runs past mill number " + std::to_string(i) + ". ";
+    WriteFile(folder_ / "text.txt", text);
+  }
+  ProgramResult Run(const std::string& command, std::vector<std::string> arguments) const {
+    std::vector<std::string> all = {"attention", command, "-m", smollm2_, "--threads", "1"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return RunProgram(all);
+  }
+
+  const std::string smollm2_ = OFFPATH_MODELS "/SmolLM2-135M-Instruct.Q4_1.gguf";
+  const TempFolder folder_;
+};
+
+TEST_F(AttentionModel, GenerateStreamsATextAndShowsItsTimes) {
+  const auto run = Run("generate", {"-p", folder_ / "text.txt", "-n", "8", "--policy", "prr",
+                                    "--budget", "128", "--ignore-end"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("river"));
+  EXPECT_THAT(run.err, HasSubstr("the rest of the model"));
+  EXPECT_THAT(run.err, HasSubstr("% of the context's blocks"));
+  const auto again = Run("generate", {"-p", folder_ / "text.txt", "-n", "8", "--policy", "serial",
+                                      "--budget", "128", "--ignore-end", "--json"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  const auto line = nlohmann::json::parse(again.out);
+  EXPECT_EQ(line["text"].get<std::string>() + "\n", run.out);
+  EXPECT_EQ(line["tokens"], 8);
+  EXPECT_GT(line["selected_blocks"], 0);
+}
+
+TEST_F(AttentionModel, TraceWritesAFolder) {
+  const std::vector<std::string> arguments = {folder_ / "a.trace",
+                                              "-p",
+                                              folder_ / "text.txt",
+                                              "--tokens",
+                                              "200",
+                                              "--steps",
+                                              "10",
+                                              "--json"};
+  const auto run = Run("trace", arguments);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(nlohmann::json::parse(run.out)["steps"], 10);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "a.trace/queries.npy"));
+  EXPECT_EQ(Run("trace", arguments).exit_code, 1) << "it is there";
+}
+
+TEST_F(AttentionModel, EvalAndBenchPrintALineASetting) {
+  const auto eval = Run("eval", {"--text", folder_ / "text.txt", "--window", "300", "--prefix",
+                                 "280", "--windows", "1", "--passkey", "200", "--trials", "1",
+                                 "--policies", "dense,serial", "--budgets", "128", "--json"});
+  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  std::istringstream lines(eval.out);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    names.push_back(json["setting"]);
+    EXPECT_NEAR(json["over_llama_cpp"].get<double>(), 1, 0.2);
+    EXPECT_TRUE(json["passkey"].contains("200"));
+  }
+  EXPECT_THAT(names, testing::ElementsAre("llama.cpp", "dense", "serial quest 128"));
+  const auto bench = Run("bench", {"--text", folder_ / "text.txt", "--contexts", "100,200",
+                                   "--steps", "3", "--policies", "serial"});
+  ASSERT_EQ(bench.exit_code, 0) << bench.err;
+  EXPECT_THAT(bench.out, HasSubstr("200  serial quest 512"));
+}
+
+TEST(AttentionModelErrors, NameWhatIsWrong) {
+  const TempFolder folder;
+  llama::WriteTinyModel({}, folder / "tiny.gguf");
+  WriteFile(folder / "text.txt", "a text");
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"attention", "generate", "-p", folder / "text.txt"});
+    return RunProgram(arguments);
+  };
+  EXPECT_THAT(run({"-m", folder / "none.gguf"}).err, HasSubstr("none.gguf: no such file"));
+  EXPECT_THAT(run({"-m", folder / "text.txt"}).err, HasSubstr("llama.cpp cannot load it"));
+  EXPECT_THAT(run({"-m", folder / "tiny.gguf"}).err, HasSubstr("no tokenizer"));
+  EXPECT_EQ(run({"-m", folder / "tiny.gguf"}).exit_code, 1);
+  EXPECT_EQ(run({}).exit_code, 2);
+  const auto policy = run({"-m", folder / "tiny.gguf", "--policy", "luck"});
+  EXPECT_EQ(policy.exit_code, 2);
+  EXPECT_THAT(policy.err, HasSubstr("--policy"));
+  llama::WriteTinyModel({.architecture = "gemma"}, folder / "gemma.gguf");
+  EXPECT_THAT(run({"-m", folder / "gemma.gguf"}).err, HasSubstr("its architecture is gemma"));
+}
+
+}  // namespace
+}  // namespace offpath::cli

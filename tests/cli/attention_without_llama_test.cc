@@ -1,0 +1,19 @@
+// The commands that run a model, in a build without llama.cpp.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/run_program.h"
+
+namespace offpath::cli {
+namespace {
+
+TEST(AttentionModelCommands, SayThatLlamaIsMissing) {
+  for (const char* command : {"generate", "trace", "eval", "bench"}) {
+    const auto run = RunProgram({"attention", command, "-m", "model.gguf"});
+    EXPECT_EQ(run.exit_code, 1) << command;
+    EXPECT_THAT(run.err, testing::HasSubstr("scripts/llama.sh"));
+  }
+}
+
+}  // namespace
+}  // namespace offpath::cli
