@@ -48,8 +48,8 @@ struct Softened {
 
 // Turns products into weights and takes the rows' maxima and sums along.
 template <KvType kType, size_t kRows>
-HWY_INLINE Softened<kRows> Soften(const ChunkInput& in, float (*scores)[kChunkTokens], float* max,
-                                  float* sum) {
+HWY_INLINE Softened<kRows> Soften(const ChunkInput& in, ReadAhead& ahead,
+                                  float (*scores)[kChunkTokens], float* max, float* sum) {
   constexpr bool kScales = kType == KvType::kI8;
   const size_t slots = in.blocks.size() * in.shape.block_tokens;
   Softened<kRows> softened;
@@ -70,7 +70,7 @@ HWY_INLINE Softened<kRows> Soften(const ChunkInput& in, float (*scores)[kChunkTo
   }
   if (!softened.any) return softened;
   float sums[kRows];
-  Exponentials<kScales, kRows>(in, next, scores, sums, softened.largest);
+  Exponentials<kScales, kRows>(in, ahead, next, scores, sums, softened.largest);
   for (size_t r = 0; r < kRows; ++r) {
     sum[r] = next[r] < kInfinity ? sum[r] * softened.keep[r] + sums[r]
                                  : std::numeric_limits<float>::quiet_NaN();
@@ -91,14 +91,14 @@ void AttendTile(const ChunkInput& in, const QueryPanel& panel, size_t first, Rea
     Score<kType, kRows>(in, panel.rows + first * kMaxHeadDim, ahead, scores);
   }
   const Softened<kRows> softened =
-      Soften<kType, kRows>(in, scores, states.max + first, states.sum + first);
+      Soften<kType, kRows>(in, ahead, scores, states.max + first, states.sum + first);
   if (!softened.any) return;
   float* output = states.output + first * in.shape.head_dim;
   if constexpr (kBytes<kType>) {
 #if HWY_TARGET == HWY_AVX3_DL
     ByteWeights weights[kRows];
     for (size_t r = 0; r < kRows; ++r) {
-      RoundWeights(scores[r], slots, softened.largest[r], weights[r]);
+      RoundWeights(scores[r], slots, softened.largest[r], ahead, weights[r]);
     }
     AddByteValues<kRows>(in, weights, softened.keep, ahead, output);
 #endif

@@ -16,6 +16,7 @@
 // clang-format on
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +51,11 @@ HWY_INLINE __m512i Broadcast4(const void* bytes) {
   std::memcpy(&four, bytes, sizeof(four));
   return _mm512_set1_epi32(four);
 }
+
+// The sums read ahead in seven steps of eight: the rest is left to what comes between them, which
+// takes a sixth of the time or more, and a read that comes faster than memory answers is dropped
+// (170 against 157 us for 8K tokens of 3 KV heads of 64, 3 rows each).
+constexpr bool ReadsAhead(size_t at) { return at / 4 % 8 != 7; }
 
 // The query in 16 bits.
 inline void RoundQuery(QueryPanel& panel, size_t row, size_t dim) {
@@ -98,7 +104,7 @@ HWY_INLINE void DotStrips(const std::byte* const* strips, const QueryPanel& pane
   const int8_t* q_high = panel.high + first * kMaxHeadDim;
   const int8_t* q_low = panel.low + first * kMaxHeadDim;
   for (size_t d = 0; d < dim; d += 4) {
-    ahead.Read(kStrips * 64);
+    if (ReadsAhead(d)) ahead.Read(kStrips * 64);
     __m512i k[kStrips];
     Unrolled<kStrips>([&](auto s) OFFPATH_INLINE_BODY {
       k[s] = _mm512_load_si512(strips[s] + d * kStripTokens);
@@ -152,17 +158,28 @@ struct ByteWeights {
   float step;
 };
 
-HWY_INLINE void RoundWeights(const float* weights, size_t count, float largest, ByteWeights& out) {
+HWY_INLINE void RoundWeights(const float* weights, size_t count, float largest, ReadAhead& ahead,
+                             ByteWeights& out) {
   // A largest that is 0 or too small to divide by leaves weights of 0: nothing is added.
   const __m512 factor = _mm512_set1_ps(largest > 1e-33F ? 65535 / largest : 0);
   out.step = largest / 65535;
-  for (size_t i = 0; i < count; i += 16) {
-    const __m512i w = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_load_ps(weights + i), factor));
-    const auto store = [](uint8_t* to, __m128i bytes) OFFPATH_INLINE_BODY {
-      _mm_store_si128(reinterpret_cast<__m128i*>(to), bytes);
-    };
-    store(out.high + i, _mm512_cvtepi32_epi8(_mm512_srli_epi32(w, 8)));
-    store(out.low + i, _mm512_cvtepi32_epi8(w));
+  // The low bytes of two vectors of weights, then those above them.
+  alignas(64) static constexpr auto kBytePlaces = [] {
+    std::array<uint8_t, 64> places{};
+    for (size_t i = 0; i < 64; ++i) places[i] = static_cast<uint8_t>(i % 32 * 4 + i / 32);
+    return places;
+  }();
+  const __m512i places = _mm512_load_si512(kBytePlaces.data());
+  const auto round = [&](size_t i) OFFPATH_INLINE_BODY {
+    return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_load_ps(weights + i), factor));
+  };
+  for (size_t i = 0; i < count; i += 32) {
+    ahead.Read(2 * 64);
+    // Behind an odd number of vectors lies room, and what is there is not read.
+    const __m512i bytes = _mm512_permutex2var_epi8(round(i), places, round(i + 16));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(out.low + i), _mm512_castsi512_si256(bytes));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(out.high + i),
+                       _mm512_extracti64x4_epi64(bytes, 1));
   }
 }
 
@@ -182,7 +199,7 @@ HWY_INLINE void AddByteColumns(const ChunkInput& in, const ByteWeights* weights,
   for (const BlockSpan& span : in.blocks) {
     const std::byte* values = span.block + offset + d * 4;
     for (size_t t = span.begin / 4 * 4; t < span.end; t += 4) {
-      ahead.Read(kVectors * 64);
+      if (ReadsAhead(t)) ahead.Read(kVectors * 64);
       __m512i value[kVectors];
       Unrolled<kVectors>([&](auto v) OFFPATH_INLINE_BODY {
         const std::byte* at = values + t * dim + v * 64;

@@ -20,6 +20,7 @@
 #include "hwy/highway.h"
 #include "offpath/attention/partial/chunk_kernels.h"
 #include "offpath/attention/partial/kv_load-inl.h"
+#include "offpath/attention/partial/read_ahead.h"
 #include "offpath/attention/partial/unrolled-inl.h"
 
 // After hwy/highway.h:
@@ -128,8 +129,9 @@ HWY_INLINE FloatVec ExpOfNegative(FloatVec x) {
 // scores[r] := exp(scores[r] - max[r]), times the values' scales where there are any; sum[r] :=
 // the sum without these scales, and largest[r] the largest with them.
 template <bool kScales, size_t kRows>
-HWY_INLINE void Exponentials(const ChunkInput& in, const float* max, float (*scores)[kChunkTokens],
-                             float* sum, [[maybe_unused]] float* largest) {
+HWY_INLINE void Exponentials(const ChunkInput& in, [[maybe_unused]] ReadAhead& ahead,
+                             const float* max, float (*scores)[kChunkTokens], float* sum,
+                             [[maybe_unused]] float* largest) {
   namespace hn = hwy::HWY_NAMESPACE;
   const FloatTag df;
   FloatVec sums[kRows];
@@ -139,6 +141,7 @@ HWY_INLINE void Exponentials(const ChunkInput& in, const float* max, float (*sco
                      auto within) OFFPATH_INLINE_BODY {
     FloatVec scales = hn::Zero(df);
     if constexpr (kScales) {
+      ahead.Read(kRows * 64);
       const std::byte* at = span.block + LayOutHeadBlock(in.shape).value_scales;
       scales = hn::IfThenElseZero(within, hn::Load(df, reinterpret_cast<const float*>(at) + token));
     }
