@@ -67,26 +67,29 @@ void Complete(Options& options) {
 nlohmann::json RowJson(const Options& options, const BudgetRow& row) {
   return {{"table", options.table},           {"tokens", row.tokens},
           {"selection_ns", row.selection_ns}, {"window_ns", row.window_ns},
-          {"overhead_ns", row.overhead_ns},   {"blocks", FittingBlocks(row)}};
+          {"overhead_ns", row.overhead_ns},   {"saving_ns", row.saving_ns},
+          {"blocks", FittingBlocks(row)}};
 }
 
 void PrintTable(const Options& options, const BudgetTable& table) {
   const auto us = [](uint64_t ns) { return static_cast<double>(ns) * 1e-3; };
   fmt::print("{}\n{}\n", Describe(table.machine), Describe(table.shape));
-  fmt::print("{:>10} {:>13} {:>10} {:>14} {:>14}\n", "context", "selection us", "window us",
-             "predicting us", "speculate on");
+  fmt::print("{:>10} {:>13} {:>10} {:>14} {:>10} {:>14}\n", "context", "selection us", "window us",
+             "overhead us", "saves us", "speculate on");
   bool any = false;
   for (const BudgetRow& row : table.rows) {
     const size_t blocks = FittingBlocks(row);
     any = any || blocks > 0;
-    fmt::print("{:>10} {:>13.1f} {:>10.1f} {:>14.1f} {:>7} blocks\n", row.tokens,
-               us(row.selection_ns), us(row.window_ns), us(row.overhead_ns), blocks);
+    fmt::print("{:>10} {:>13.1f} {:>10.1f} {:>14.1f} {:>10.1f} {:>7} blocks\n", row.tokens,
+               us(row.selection_ns), us(row.window_ns), us(row.overhead_ns), us(row.saving_ns),
+               blocks);
   }
   if (!any) {
     fmt::print("Do not speculate: {}.\n",
                table.shape.tier == attention::ProfiledTier::kMemory
                    ? "selection leaves the threads no time in which it would pay"
-                   : "reads take longer than the selection that would hide them");
+                   : "reads take longer than the selection that would hide them, or predicting "
+                     "longer than that would save");
   }
   fmt::print("Written to {}\n", options.table);
 }

@@ -215,7 +215,7 @@ def test_a_bounded_scan_selects_what_the_flat_one_does():
 
 
 def test_a_budget_table_of_another_machine_is_refused_unless_forced(tmp_path):
-    row = {"tokens": 210, "selection_ns": 9, "window_ns": 9, "overhead_ns": 0, "fits": 3}
+    row = {"tokens": 210, "selection_ns": 9, "window_ns": 9, "overhead_ns": 0, "saving_ns": 9, "fits": 3}
     table = {
         "format": "offpath-budgets",
         "version": 1,

@@ -88,6 +88,7 @@ BudgetRow ParseRow(const json& value, const std::string& where) {
   row.selection_ns = fields.Number("selection_ns", 0, kMaxNs);
   row.window_ns = fields.Number("window_ns", 0, kMaxNs);
   row.overhead_ns = fields.Number("overhead_ns", 0, kMaxNs);
+  row.saving_ns = fields.Number("saving_ns", 0, kMaxNs);
   const json& times = fields.List("times", kMaxTimes);
   for (size_t i = 0; i < times.size(); ++i) {
     JsonFields time(times[i], fields.Path("times[" + std::to_string(i) + "]"));
@@ -110,9 +111,13 @@ ordered_json RowJson(const BudgetRow& row) {
   for (const SpeculationTime& time : row.times) {
     times.push_back({{"blocks", time.blocks}, {"ns", time.ns}});
   }
-  return {{"tokens", row.tokens},       {"selection_ns", row.selection_ns},
-          {"window_ns", row.window_ns}, {"overhead_ns", row.overhead_ns},
-          {"fits", FittingBlocks(row)}, {"times", times}};
+  return {{"tokens", row.tokens},
+          {"selection_ns", row.selection_ns},
+          {"window_ns", row.window_ns},
+          {"overhead_ns", row.overhead_ns},
+          {"saving_ns", row.saving_ns},
+          {"fits", FittingBlocks(row)},
+          {"times", times}};
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 //  "machine": {"cpu", "cores", "target"},
 //  "shape": {"layers", "query_heads", "kv_heads", "head_dim", "type", "block_tokens", "selector",
 //            "scan", "predictor", "budget_tokens", "threads", "tier", "hot_blocks"},
-//  "rows": [{"tokens", "selection_ns", "window_ns", "overhead_ns", "fits",
+//  "rows": [{"tokens", "selection_ns", "window_ns", "overhead_ns", "saving_ns", "fits",
 //            "times": [{"blocks", "ns"}, ...]}, ...]}
 //
 // All fields are required and no other is allowed, so that one with a damaged name is not lost

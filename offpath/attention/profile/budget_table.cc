@@ -44,7 +44,7 @@ size_t FittingBlocks(const BudgetRow& row) noexcept {
     last = {last.blocks + static_cast<size_t>(more), row.window_ns};
     break;
   }
-  return row.overhead_ns < last.ns ? last.blocks : 0;
+  return row.overhead_ns < std::min(last.ns, row.saving_ns) ? last.blocks : 0;
 }
 
 size_t BudgetAt(const BudgetTable& table, size_t tokens) noexcept {

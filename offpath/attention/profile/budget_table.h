@@ -2,17 +2,19 @@
 // on a machine for a model's shape (measure.h), and what a decoder makes of it.
 //
 // A row belongs to a context length. Speculation on n blocks a KV head fits there where its time is
-// no more than the window that selection leaves for it:
+// no more than the window that selection leaves for it. Times are of one step of one layer, all KV
+// heads together:
 //
-//   tier    window                                        time of n blocks
-//   memory  what workers wait for each other's scores,    attention to them, a state a block,
-//           summed over them                              summed over workers
-//   file    the selection                                 reading those that are not hot
+//   memory  window: what workers wait for each other's scores, summed over them
+//           time:   attention to n blocks a head, a state a block, summed over workers
+//           saving: at most the attention to the selection
+//   file    window: the selection
+//           time:   reading those of n blocks a head that are not hot
+//           saving: at most reading what is not hot of the last head's selection; that of the
+//                   others is read while heads select, predicted or not
 //
-// and where it can pay at all: predicting costs `overhead_ns` outside of the window, which must be
-// less than all that speculation could save.
-//
-// Times are of one step of one layer, all KV heads together.
+// and it must pay: outside of the window, predicting and attention to the selection in a state a
+// block cost `overhead_ns` more than a serial step, which must be less than speculation saves.
 //
 // Thread-safe: plain values and pure functions.
 #pragma once
@@ -67,6 +69,7 @@ struct BudgetRow {
   uint64_t selection_ns = 0;  // wall time
   uint64_t window_ns = 0;
   uint64_t overhead_ns = 0;
+  uint64_t saving_ns = 0;              // at most
   std::vector<SpeculationTime> times;  // ascending blocks, at least one
 
   friend bool operator==(const BudgetRow&, const BudgetRow&) = default;

@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kMaxThreads = 1024;
 constexpr size_t kMaxHeads = 1024;
 constexpr size_t kMaxLayers = 4096;
+constexpr size_t kStateBlocks = 8;  // of a serial step's states
 
 void Fail(const std::string& what) { throw Error(ErrorCode::kInvalidArgument, "profile: " + what); }
 
@@ -78,22 +79,30 @@ BudgetTable ProfileBudgets(const ProfileOptions& options, const Progress& progre
   ProfiledDecoder decoder(options, progress);
   std::optional<ProfiledFile> file;
   if (shape.tier == ProfiledTier::kFile) file.emplace(options, progress);
+  const size_t selected = std::max<size_t>(1, shape.budget_tokens / shape.kv.block_tokens);
+  const auto of_a_head =
+      static_cast<size_t>(std::ceil(ColdBlocks(selected, shape.hot_blocks, options.cold_share)));
   for (size_t i = 0; i < options.contexts.size(); ++i) {
     progress("measuring contexts", i, options.contexts.size());
     const size_t tokens = options.contexts[i];
     decoder.SetContext(tokens);
     const ProfiledDecoder::Selection selection = decoder.MeasureSelection();
-    const uint64_t prediction = decoder.MeasurePrediction(options.blocks.back()).high;
+    // What is speculated on has a state a block, which takes longer than the serial step's.
+    const Quantiles together = decoder.MeasureAttention(selected, kStateBlocks);
+    const Quantiles apart = decoder.MeasureAttention(selected, 1);
+    const uint64_t overhead = decoder.MeasurePrediction(options.blocks.back()).high + apart.high -
+                              std::min(apart.high, together.high);
     BudgetRow row = {.tokens = tokens,
                      .selection_ns = selection.wall.median,
                      .window_ns = file ? selection.wall.low : selection.spare.low,
-                     .overhead_ns = file ? prediction / shape.threads : prediction,
+                     .overhead_ns = file ? overhead / shape.threads : overhead,
+                     .saving_ns = file ? file->MeasureReads(of_a_head).low : together.low,
                      .times = {}};
     for (const size_t blocks : options.blocks) {
       const double cold = ColdBlocks(blocks, shape.hot_blocks, options.cold_share) *
                           static_cast<double>(shape.kv_heads);
       const Quantiles time = file ? file->MeasureReads(static_cast<size_t>(std::ceil(cold)))
-                                  : decoder.MeasureAttention(blocks);
+                                  : decoder.MeasureAttention(blocks, 1);
       row.times.push_back({.blocks = blocks, .ns = time.high});
     }
     table.rows.push_back(std::move(row));

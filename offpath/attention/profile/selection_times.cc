@@ -116,13 +116,14 @@ ProfiledDecoder::Selection ProfiledDecoder::MeasureSelection() {
   return {.wall = QuantilesOf(wall), .spare = QuantilesOf(spare)};
 }
 
-Quantiles ProfiledDecoder::MeasureAttention(size_t blocks) {
+Quantiles ProfiledDecoder::MeasureAttention(size_t blocks, size_t blocks_a_state) {
   const KvCache& cache = decoder_.cache();
   const size_t layers = cache.options().layers;
   const size_t held = cache.Blocks(id_, 0);
   const size_t heads = options_.shape.kv_heads;
   const size_t group = options_.shape.query_heads / heads;
-  partials_.Resize(1);
+  partials_.Resize(2);
+  std::vector<BlockSpan> spans(blocks);
   std::vector<uint64_t> times;
   uint64_t draws = 0;
   for (size_t step = 0; step < options_.steps + 1; ++step) {
@@ -130,17 +131,20 @@ Quantiles ProfiledDecoder::MeasureAttention(size_t blocks) {
     const QueryRows queries = Queries(step);
     const uint64_t begin = NowNs();
     for (size_t h = 0; h < heads; ++h) {
-      for (size_t i = 0; i < blocks; ++i) {
+      for (BlockSpan& span : spans) {
         const size_t block = Below(Draw(kSeed + 3, draws++), held);
-        const BlockSpan span =
-            SpanOf(options_.shape.kv, cache.HeadBlock(id_, layer, h, block), block, 0, tokens_);
+        span = SpanOf(options_.shape.kv, cache.HeadBlock(id_, layer, h, block), block, 0, tokens_);
+      }
+      Clear(partials_.At(0));
+      for (size_t first = 0; first < blocks; first += blocks_a_state) {
         AttendPartial({.shape = options_.shape.kv,
                        .query = queries.rows + h * group * queries.head_stride,
                        .query_stride = queries.head_stride,
                        .heads = group,
-                       .blocks = {&span, 1},
+                       .blocks = {spans.data() + first, std::min(blocks_a_state, blocks - first)},
                        .scale = decoder_.options().layers[layer].scale},
-                      partials_.At(0));
+                      partials_.At(1));
+        Merge(partials_.At(0), partials_.At(1));
       }
     }
     if (step > 0) times.push_back(NowNs() - begin);

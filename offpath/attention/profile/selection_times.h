@@ -30,8 +30,8 @@ class ProfiledDecoder {
     Quantiles spare;  // of all workers; DecodeCounters::spare_ns
   };
   Selection MeasureSelection();
-  // Attention of one worker to `blocks` blocks of each KV head, a state a block.
-  Quantiles MeasureAttention(size_t blocks);
+  // Attention of one worker to `blocks` blocks of each KV head in states of so many, merged.
+  Quantiles MeasureAttention(size_t blocks, size_t blocks_a_state);
   // What a predictor of `blocks` blocks does in a step, for all KV heads.
   Quantiles MeasurePrediction(size_t blocks) const;
 

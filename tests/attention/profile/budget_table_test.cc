@@ -19,6 +19,7 @@ BudgetRow RowOf(uint64_t window, std::vector<SpeculationTime> times, uint64_t ov
           .selection_ns = 2 * window,
           .window_ns = window,
           .overhead_ns = overhead,
+          .saving_ns = uint64_t{1} << 60,
           .times = std::move(times)};
 }
 
@@ -51,6 +52,12 @@ TEST(FittingBlocks, MoreBlocksNeverTakeLessTimeThanFewer) {
 TEST(FittingBlocks, NothingFitsWherePredictingCostsWhatSpeculationCouldSave) {
   EXPECT_EQ(FittingBlocks(RowOf(2000, {{8, 1000}, {16, 2000}}, 1999)), 16U);
   EXPECT_EQ(FittingBlocks(RowOf(2000, {{8, 1000}, {16, 2000}}, 2000)), 0U);
+  // However many fit, it saves no more than the selection would have taken.
+  BudgetRow row = RowOf(2000, {{8, 1000}, {16, 2000}}, 700);
+  row.saving_ns = 701;
+  EXPECT_EQ(FittingBlocks(row), 16U);
+  row.saving_ns = 700;
+  EXPECT_EQ(FittingBlocks(row), 0U);
 }
 
 TEST(FittingBlocks, HugeNumbersDoNotOverflow) {

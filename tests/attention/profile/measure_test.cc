@@ -77,6 +77,13 @@ TEST(ProfileBudgets, ATierInAFileReadsWhileSelectionRuns) {
   EXPECT_GT(table.rows[2].window_ns, 0U);
   EXPECT_LE(table.rows[2].window_ns, table.rows[2].selection_ns);
   EXPECT_GT(table.rows[2].times[1].ns, table.rows[2].times[0].ns);
+  EXPECT_GT(table.rows[2].saving_ns, 0U);
+  options.cold_share = 0;
+  options.shape.hot_blocks = 8;  // all that is selected
+  for (const BudgetRow& row : ProfileBudgets(options, kSilent).rows) {
+    EXPECT_EQ(row.saving_ns, 0U);
+    EXPECT_EQ(FittingBlocks(row), 0U);
+  }
 }
 
 TEST(ColdBlocks, AreAShareOfTheHotOnesAndAllBeyond) {

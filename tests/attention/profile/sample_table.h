@@ -22,11 +22,13 @@ inline BudgetTable SampleTable() {
                     .selection_ns = 9000,
                     .window_ns = 3000,
                     .overhead_ns = 100,
+                    .saving_ns = 5000,
                     .times = {{2, 1000}, {4, 2500}}},
                    {.tokens = 16384,
                     .selection_ns = 30000,
                     .window_ns = 20000,
                     .overhead_ns = 500,
+                    .saving_ns = 5000,
                     .times = {{2, 900}, {4, 2000}, {32, 15000}}}}};
 }
 
