@@ -47,6 +47,7 @@ case $name in
     "$root/scripts/texts.sh"
     targets=(bench_attention_llama) program=$build/bench/attention/bench_attention_llama
     ;;
+  attention-prefill) targets=(bench_attention_prefill) program=$build/bench/attention/bench_attention_prefill ;;
   attention-prr) targets=(bench_attention_prr) program=$build/bench/attention/bench_attention_prr ;;
   attention-select) targets=(bench_attention_select) program=$build/bench/attention/bench_attention_select ;;
   wire-tcp) targets=(bench_wire) program=$build/bench/wire/bench_wire ;;

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -18,12 +17,12 @@
 #include <random>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "bench/attention/dense/kv_rows.h"
 #include "bench/attention/dense/limits.h"
 #include "bench/attention/dense/llama_attention.h"
+#include "bench/attention/dense/team_time.h"
 #include "bench/base/quantile.h"
 #include "offpath/attention/decode/decoder.h"
 #include "offpath/base/error.h"
@@ -45,30 +44,6 @@ constexpr size_t kFewestRounds = 3;
 constexpr size_t kMostRounds = 101;
 // In f16, llama.cpp adds up values in f16; of q8_0, it rounds the query to 8 bits as well.
 constexpr double kAgreement = 0.05;
-
-double Now() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
-
-// Of a pass: body(worker) on each of `threads` threads, from when all are there.
-double TimeTeam(size_t threads, const std::function<void(const Worker&)>& body) {
-  Team team;
-  double begin = 0;
-  const auto run = [&](size_t index) {
-    const Worker worker = {.index = index, .count = threads, .team = &team};
-    worker.Meet();
-    if (index == 0) begin = Now();
-    body(worker);
-    worker.Meet();
-  };
-  std::vector<std::thread> others;
-  for (size_t i = 1; i < threads; ++i) others.emplace_back(run, i);
-  run(0);
-  const double seconds = Now() - begin;
-  for (std::thread& thread : others) thread.join();
-  return seconds;
-}
 
 size_t LayersOf(const Model& model, KvType type, size_t tokens) {
   const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
