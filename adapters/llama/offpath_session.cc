@@ -93,7 +93,12 @@ class OffpathSession final : public Session, private LayerAttention {
   void RunHooked(std::span<const BatchToken> batch) {
     hooks_.Begin(batch.size());
     error_ = nullptr;
-    context_.Run(batch);
+    try {
+      context_.Run(batch);
+    } catch (...) {
+      context_.ForgetAll();
+      throw;
+    }
     context_.ForgetAll();
     if (error_ != nullptr) std::rethrow_exception(error_);
     hooks_.Finish();
