@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// SmolLM2 and a text of a few hundred tokens.
+// SmolLM2 and a text of some two hundred tokens.
 class AttentionModel : public testing::Test {
  protected:
   void SetUp() override {
@@ -25,7 +25,7 @@ class AttentionModel : public testing::Test {
       GTEST_SKIP() << smollm2_ << " is not there: scripts/models.sh fetches it";
     }
     std::string text;
-    for (size_t i = 0; i < 40; ++i)
+    for (size_t i = 0; i < 16; ++i)
       text += "The river runs past mill number " + std::to_string(i) + ". ";
     WriteFile(folder_ / "text.txt", text);
   }
@@ -41,13 +41,13 @@ class AttentionModel : public testing::Test {
 
 TEST_F(AttentionModel, GenerateStreamsATextAndShowsItsTimes) {
   const auto run = Run("generate", {"-p", folder_ / "text.txt", "-n", "8", "--policy", "prr",
-                                    "--budget", "128", "--ignore-end"});
+                                    "--budget", "64", "--ignore-end"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("river"));
   EXPECT_THAT(run.err, HasSubstr("the rest of the model"));
   EXPECT_THAT(run.err, HasSubstr("% of the context's blocks"));
   const auto again = Run("generate", {"-p", folder_ / "text.txt", "-n", "8", "--policy", "serial",
-                                      "--budget", "128", "--ignore-end", "--json"});
+                                      "--budget", "64", "--ignore-end", "--json"});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   const auto line = nlohmann::json::parse(again.out);
   EXPECT_EQ(line["text"].get<std::string>() + "\n", run.out);
@@ -60,7 +60,7 @@ TEST_F(AttentionModel, TraceWritesAFolder) {
                                               "-p",
                                               folder_ / "text.txt",
                                               "--tokens",
-                                              "200",
+                                              "100",
                                               "--steps",
                                               "10",
                                               "--json"};
@@ -71,24 +71,33 @@ TEST_F(AttentionModel, TraceWritesAFolder) {
   EXPECT_EQ(Run("trace", arguments).exit_code, 1) << "it is there";
 }
 
-TEST_F(AttentionModel, EvalAndBenchPrintALineASetting) {
-  const auto eval = Run("eval", {"--text", folder_ / "text.txt", "--window", "300", "--prefix",
-                                 "280", "--windows", "1", "--passkey", "200", "--trials", "1",
-                                 "--policies", "dense,serial", "--budgets", "128", "--json"});
+TEST_F(AttentionModel, EvalPrintsALineASetting) {
+  const auto eval =
+      Run("eval", {"--text", folder_ / "text.txt", "--window", "110", "--prefix", "104",
+                   "--windows", "1", "--policies", "dense,serial", "--budgets", "64", "--json"});
   ASSERT_EQ(eval.exit_code, 0) << eval.err;
   std::istringstream lines(eval.out);
   std::vector<std::string> names;
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::json::parse(line);
     names.push_back(json["setting"]);
-    EXPECT_NEAR(json["over_llama_cpp"].get<double>(), 1, 0.2);
-    EXPECT_TRUE(json["passkey"].contains("200"));
+    EXPECT_NEAR(json["over_llama_cpp"].get<double>(), 1, 0.5);
   }
-  EXPECT_THAT(names, testing::ElementsAre("llama.cpp", "dense", "serial quest 128"));
-  const auto bench = Run("bench", {"--text", folder_ / "text.txt", "--contexts", "100,200",
-                                   "--steps", "3", "--policies", "serial"});
+  EXPECT_THAT(names, testing::ElementsAre("llama.cpp", "dense", "serial quest 64"));
+}
+
+TEST_F(AttentionModel, EvalScoresPasskeys) {
+  const auto eval = Run("eval", {"--passkey", "200", "--trials", "1", "--policies", "dense"});
+  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  EXPECT_THAT(eval.out, HasSubstr("passkey at 200 1.00"));
+}
+
+TEST_F(AttentionModel, BenchPrintsALineASettingAndContext) {
+  const auto bench = Run("bench", {"--text", folder_ / "text.txt", "--contexts", "40,80", "--steps",
+                                   "3", "--policies", "serial"});
   ASSERT_EQ(bench.exit_code, 0) << bench.err;
-  EXPECT_THAT(bench.out, HasSubstr("200  serial quest 512"));
+  EXPECT_THAT(bench.out, HasSubstr("40  serial quest 512"));
+  EXPECT_THAT(bench.out, HasSubstr("80  llama.cpp"));
 }
 
 TEST(AttentionModelErrors, NameWhatIsWrong) {

@@ -41,7 +41,7 @@ ProgramResult RunProgram(const std::vector<std::string>& arguments,
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
     dup2(fileno(out.get()), STDOUT_FILENO);
     dup2(fileno(err.get()), STDERR_FILENO);
-    alarm(60);
+    alarm(180);
     execv(argv[0], argv.data());
     _exit(127);
   }

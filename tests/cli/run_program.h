@@ -13,7 +13,7 @@ struct ProgramResult {
   std::string err;
 };
 
-// Runs it to its end, 60 s at most. `environment` replaces variables.
+// Runs it to its end, 180 s at most. `environment` replaces variables.
 ProgramResult RunProgram(const std::vector<std::string>& arguments,
                          const std::vector<std::pair<std::string, std::string>>& environment = {});
 
