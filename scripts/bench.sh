@@ -13,6 +13,7 @@ names='codec               row codecs against the memory bandwidth of the same r
 attention-coverage  the part of a selection that predictors find, on traces of a real model
 attention-dense     dense decode attention against llama.cpp and the limit of the machine
 attention-llama     a token of SmolLM2 at 8K and its perplexity, sparse against llama.cpp (--all: the curve)
+attention-prefill   causal attention in tiles against token by token and the multiply-adds of the machine
 attention-prr       speculation against select, read, attend: KV cache in a file and in memory
 attention-select    exact selection from bounds against the flat scan: bytes and time by context
 wire-tcp            tcp channels against plain sockets on loopback
