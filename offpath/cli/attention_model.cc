@@ -75,6 +75,11 @@ void AddPolicyOptions(CLI::App& command, ModelOptions& options) {
   command.add_option("--extras", options.extras, "Of prr: drop what was not selected, or keep it")
       ->capture_default_str()
       ->check(ParsedBy([](const std::string& text) { attention::ParseExtras(text); }));
+  command
+      .add_option("--scan", options.scan,
+                  "flat, or bounded: the same blocks with fewer scores, in long contexts")
+      ->capture_default_str()
+      ->check(ParsedBy([](const std::string& text) { attention::ParseScan(text); }));
   auto* budgets = command.add_option("--budgets", options.budgets,
                                      "Of prr: a table of `offpath attention profile`");
   command.add_flag("--force-budgets", options.force_budgets, "Also of another machine or shape")
@@ -89,6 +94,7 @@ std::unique_ptr<llama::Session> OpenSession(const llama::Model& model,
   session.policy.policy = attention::ParsePolicy(options.policy);
   session.policy.predictor = attention::ParsePredictor(options.predictor);
   session.policy.extras = attention::ParseExtras(options.extras);
+  session.policy.scan = attention::ParseScan(options.scan);
   if (!options.budgets.empty()) TakeBudgets(model, options, session);
   return MakeSession(model, session);
 }

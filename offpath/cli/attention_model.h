@@ -18,6 +18,7 @@ struct ModelOptions {
   std::string policy = "dense";  // or "native": llama.cpp's own attention
   std::string predictor = "ema";
   std::string extras = "drop";
+  std::string scan = "flat";
   std::string type = "f16";
   std::string budgets;  // a table of `offpath attention profile`
   bool force_budgets = false;

@@ -8,10 +8,15 @@
 namespace offpath::cli {
 namespace {
 
-void AddMissing(CLI::App& attention, const std::string& name, const char* what) {
+// example: what it takes beside the model.
+void AddMissing(CLI::App& attention, const std::string& name, const char* what,
+                const std::string& example) {
   CLI::App* command = attention.add_subcommand(name, what);
   command->allow_extras();
-  command->footer("This program was built without llama.cpp, which it needs for models.");
+  command->footer(
+      "This program was built without llama.cpp, which it needs for models.\n\n"
+      "Example:\n  offpath attention " +
+      name + " -m model.gguf " + example);
   command->callback([name] {
     throw Error(ErrorCode::kUnsupported,
                 "attention " + name +
@@ -24,18 +29,22 @@ void AddMissing(CLI::App& attention, const std::string& name, const char* what) 
 
 void AddAttentionBench(CLI::App& attention) {
   AddMissing(attention, "bench",
-             "The time of a token by length of the context, beside llama.cpp's own attention");
+             "The time of a token by length of the context, beside llama.cpp's own attention",
+             "--text book.txt");
 }
 void AddAttentionEval(CLI::App& attention) {
   AddMissing(attention, "eval",
-             "Perplexity and passkey retrieval of sparse attention beside llama.cpp's dense one");
+             "Perplexity and passkey retrieval of sparse attention beside llama.cpp's dense one",
+             "--text book.txt");
 }
 void AddAttentionGenerate(CLI::App& attention) {
-  AddMissing(attention, "generate", "Continue a text by a model, and show where the time goes");
+  AddMissing(attention, "generate", "Continue a text by a model, and show where the time goes",
+             "-p prompt.txt");
 }
 void AddAttentionTrace(CLI::App& attention) {
   AddMissing(attention, "trace",
-             "Record the queries, keys and values of a model over a text, for experiments");
+             "Record the queries, keys and values of a model over a text, for experiments",
+             "-p text.txt smollm2.trace");
 }
 
 }  // namespace offpath::cli
