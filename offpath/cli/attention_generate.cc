@@ -72,6 +72,13 @@ void PrintTable(const Options& options, const Times& times) {
                100 * Share(counters.covered_blocks, counters.selected_blocks),
                100 * Share(counters.wasted_blocks(), counters.predicted_blocks));
   }
+  if (counters.withheld_steps > 0) {
+    fmt::print(stderr, "; no speculation in {:.1f} % of the steps: {}",
+               100 * Share(counters.withheld_steps, counters.sparse_steps),
+               options.model.budgets.empty()
+                   ? "none pays in memory unless a table of --budgets says so"
+                   : "the budget table allows none at this context");
+  }
   fmt::print(stderr, "\n");
 }
 
@@ -88,6 +95,8 @@ void PrintJson(const Options& options, const std::string& text, const Times& tim
     line["predicted_blocks"] = times.counters.predicted_blocks;
     line["covered_blocks"] = times.counters.covered_blocks;
     line["context_blocks"] = times.counters.context_blocks;
+    line["sparse_steps"] = times.counters.sparse_steps;
+    line["withheld_steps"] = times.counters.withheld_steps;
   }
   PrintJsonLine(line);
 }
