@@ -3,9 +3,10 @@
 // gives at most. Cases are TYPE SHAPE CONTEXT THREADS; with PARTs, those that have all of them.
 //
 // Layers are taken in turns, so many that what is read again has left the last-level cache. A round
-// times a pass over all layers by us, by the peer, and a pass that only reads our blocks, one after
-// the other. The limit is the slower of that reading and of the multiply-adds at the rate that this
-// processor reaches. The results are checked against each other before anything is timed.
+// times passes over all layers by us and passes that only read our blocks, alternately, and one by
+// the peer, which takes many times as long. The limit is the slower of that reading and of the
+// multiply-adds at the rate that this processor reaches. The results are checked against each other
+// before anything is timed.
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,6 +41,7 @@ constexpr Model kModels[] = {{"smollm2", 9, 3, 64}, {"llama3-8b", 32, 8, 128}};
 constexpr size_t kContexts[] = {8, 32, 128, 512};  // thousands of tokens
 constexpr size_t kBlockTokens = 128;  // the largest: runs of memory that the processor streams
 constexpr double kSeconds = 2;        // of rounds, a case
+constexpr size_t kPasses = 5;         // of ours, a round
 constexpr size_t kFewestRounds = 3;
 constexpr size_t kMostRounds = 101;
 // In f16, llama.cpp adds up values in f16; of q8_0, it rounds the query to 8 bits as well.
@@ -205,7 +207,7 @@ class Contest {
 };
 
 struct Round {
-  double ours, peer, limit;
+  double ours, peer;
 };
 
 // The distance at which reading is fastest.
@@ -232,20 +234,20 @@ void Measure(Contest& contest, const std::string& name, size_t threads, bool jso
   }
   const size_t ahead = BestAhead(contest, threads);
   std::vector<Round> rounds;
+  std::vector<double> fractions;
   for (const double end = Now() + kSeconds; rounds.size() < kFewestRounds ||
                                             rounds.size() % 2 == 0 ||
                                             (Now() < end && rounds.size() < kMostRounds);) {
-    Round round{};
-    round.ours = contest.TimeOurs(threads);
-    round.peer = contest.TimePeer();
-    round.limit =
-        std::max(contest.TimeReading(threads, ahead), contest.MultiplyAddSeconds(threads));
-    rounds.push_back(round);
+    std::vector<double> ours;
+    for (size_t pass = 0; pass < kPasses; ++pass) {
+      ours.push_back(contest.TimeOurs(threads));
+      const double reading = contest.TimeReading(threads, ahead);
+      fractions.push_back(std::max(reading, contest.MultiplyAddSeconds(threads)) / ours.back());
+    }
+    rounds.push_back({.ours = Quantile(ours, 0.5), .peer = contest.TimePeer()});
   }
-  std::vector<double> fractions;
   std::vector<double> ratios;
   for (const Round& round : rounds) {
-    fractions.push_back(round.limit / round.ours);
     ratios.push_back(round.peer / round.ours);
   }
   const auto middle = rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2);
