@@ -167,6 +167,7 @@ void KvCache::Spill(SequenceId id, size_t layer, size_t block) {
 }
 
 bool KvCache::Restore(SequenceId id, size_t layer, size_t first, size_t end) {
+  if (tier_ == nullptr) return false;
   std::vector<TieredBlocks::RunRead> reads;
   std::vector<size_t> blocks;
   for (size_t block = first; block < end; ++block) {
@@ -192,7 +193,10 @@ bool KvCache::Restore(SequenceId id, size_t layer, size_t first, size_t end) {
 }
 
 uint32_t KvCache::PageOf(SequenceId id, size_t layer, size_t kv_head, size_t block) const {
-  const size_t blocks = Blocks(id, layer);
+  CheckLayer(layer);
+  const Sequence& sequence = Find(id);
+  const size_t block_tokens = options_.shape.block_tokens;
+  const size_t blocks = (sequence.tokens[layer] + block_tokens - 1) / block_tokens;
   if (kv_head >= options_.kv_heads || block >= blocks) {
     throw Error(ErrorCode::kInvalidArgument, "KV head " + std::to_string(kv_head) + ", block " +
                                                  std::to_string(block) + " of sequence " +
@@ -200,7 +204,7 @@ uint32_t KvCache::PageOf(SequenceId id, size_t layer, size_t kv_head, size_t blo
                                                  std::to_string(options_.kv_heads) + " heads and " +
                                                  std::to_string(blocks) + " blocks");
   }
-  return Find(id).pages[block];
+  return sequence.pages[block];
 }
 
 const KvCache::Sequence& KvCache::Find(SequenceId id) const {
