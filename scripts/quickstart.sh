@@ -14,7 +14,7 @@ attention() {
   say "a text of 16,000 letters, and what SmolLM2 writes on, attending to 512 tokens:"
   "${run[@]}" generate "${model[@]}" -p build/texts/beginning.txt -n 48 --policy prr --selector quest --budget 512
   say "the time of a token, beside llama.cpp's own attention:"
-  "${run[@]}" bench "${model[@]}" --text build/texts/bible.txt --contexts 2048,4096 --steps 17
+  "${run[@]}" bench "${model[@]}" --text build/texts/bible.txt --contexts 2048 --steps 17
 }
 
 case ${1:-} in
