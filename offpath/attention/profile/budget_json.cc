@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "offpath/attention/profile/json_fields.h"
 #include "offpath/attention/profile/machine.h"
 #include "offpath/base/error.h"
+#include "offpath/base/json_fields.h"
 #include "offpath/base/mapped_file.h"
 #include "offpath/base/write_at.h"
 

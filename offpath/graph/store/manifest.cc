@@ -1,7 +1,6 @@
 #include "offpath/graph/store/manifest.h"
 
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "offpath/base/error.h"
@@ -17,47 +16,21 @@ using nlohmann::json;
 
 constexpr int kMaxDepth = 8;
 
-// Parses JSON, refusing what would make the meaning depend on the parser: keys given twice, and
-// nesting that no manifest has.
-json ParseJson(std::string_view text, std::string_view context) {
-  std::vector<std::set<std::string>> keys;
-  std::string problem;
-  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > kMaxDepth && problem.empty()) problem = "is nested too deeply";
-    if (!problem.empty()) return false;
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key &&
-        !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
-      problem = "has the field '" + parsed.get<std::string>() + "' twice in one object";
-    }
-    return true;
-  };
-  json root;
-  try {
-    root = json::parse(text, check);
-  } catch (const json::exception& error) {
-    FailManifest(context, std::string("is not JSON: ") + error.what());
-  }
-  if (!problem.empty()) FailManifest(context, problem);
-  return root;
-}
-
 }  // namespace
 
 bool IsTypeName(std::string_view name) noexcept { return IsManifestName(name, 100); }
 
 Manifest ParseManifest(std::string_view text, std::string_view context, ManifestChecksum checksum) {
-  if (text.size() > kMaxManifestBytes) FailManifest(context, "is larger than 16 MiB");
-  const json root = ParseJson(text, context);
+  if (text.size() > kMaxManifestBytes) FailJson(context, "is larger than 16 MiB");
+  const json root = ParseJson(text, context, kMaxDepth);
   Manifest manifest = ParseManifestFields(root, context);
   if (checksum == ManifestChecksum::kRequire) {
     const std::string where = std::string(context) + ": the manifest.crc32c";
     const auto found = root.find("crc32c");
-    if (found == root.end() || !found->is_string()) FailManifest(where, "is missing");
+    if (found == root.end() || !found->is_string()) FailJson(where, "is missing");
     manifest.fingerprint = ManifestContentChecksum(root);
     if (ParseChecksum(found->get_ref<const std::string&>(), where) != manifest.fingerprint) {
-      FailManifest(where, "does not fit the content: the file was damaged or edited");
+      FailJson(where, "does not fit the content: the file was damaged or edited");
     }
   }
   return manifest;
@@ -68,7 +41,7 @@ Manifest ReadManifest(const std::string& folder) {
   try {
     const MappedFile file(path, AccessPattern::kSequential);
     const auto bytes = file.bytes();
-    if (bytes.size() > kMaxManifestBytes) FailManifest(path, "is larger than 16 MiB");
+    if (bytes.size() > kMaxManifestBytes) FailJson(path, "is larger than 16 MiB");
     // A copy: the parser must not meet a file that changes under it.
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     file.CheckIntact();

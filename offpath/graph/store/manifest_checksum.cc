@@ -22,7 +22,7 @@ uint32_t ParseChecksum(const std::string& text, std::string_view where) {
   const char* end = text.data() + text.size();
   const auto [parsed_to, error] = std::from_chars(text.data(), end, value, 16);
   if (text.size() != 8 || error != std::errc{} || parsed_to != end) {
-    FailManifest(where, "is not a checksum of 8 hexadecimal digits");
+    FailJson(where, "is not a checksum of 8 hexadecimal digits");
   }
   return value;
 }

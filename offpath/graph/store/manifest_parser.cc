@@ -24,7 +24,7 @@ class Parser {
   Manifest Parse(const json& root) {
     ManifestFields fields(root, context_ + ": the manifest");
     if (fields.String("format") != kManifestFormat)
-      FailManifest(fields.Path("format"), "is not offpath-store");
+      FailJson(fields.Path("format"), "is not offpath-store");
     const int64_t version = fields.Count("version");
     if (version != static_cast<int64_t>(kManifestVersion)) {
       throw Error(ErrorCode::kUnsupported, fields.Path("version") + " is " +
@@ -35,13 +35,13 @@ class Parser {
     Manifest manifest;
     manifest.description = fields.String("description");
     if (manifest.description.size() > kMaxDescription) {
-      FailManifest(fields.Path("description"), "is longer than 65536 bytes");
+      FailJson(fields.Path("description"), "is longer than 65536 bytes");
     }
-    const json& node_types = fields.Array("node_types", kMaxTypes);
+    const json& node_types = fields.List("node_types", kMaxTypes);
     for (size_t i = 0; i < node_types.size(); ++i) {
       ParseNodeType(node_types[i], Item("node_types", i), manifest);
     }
-    const json& edge_types = fields.Array("edge_types", kMaxTypes);
+    const json& edge_types = fields.List("edge_types", kMaxTypes);
     for (size_t i = 0; i < edge_types.size(); ++i) {
       ParseEdgeType(edge_types[i], Item("edge_types", i), manifest);
     }
@@ -68,8 +68,7 @@ class Parser {
     ManifestNodeType type;
     type.name = fields.TypeName("name");
     for (const ManifestNodeType& other : manifest.node_types) {
-      if (other.name == type.name)
-        FailManifest(fields.Path("name"), "is '" + type.name + "' twice");
+      if (other.name == type.name) FailJson(fields.Path("name"), "is '" + type.name + "' twice");
     }
     type.count = fields.Count("count");
     type.num_classes = fields.Count("num_classes");
@@ -81,15 +80,14 @@ class Parser {
     type.name_offsets = Optional(fields, "name_offsets", {{NpyType::kI64}, {count + 1}});
     type.name_bytes = Optional(fields, "name_bytes", {{NpyType::kU8}, {kAny}, kMaxCount});
     if (type.name_offsets.has_value() != type.name_bytes.has_value()) {
-      FailManifest(where, "has one of name_offsets and name_bytes without the other");
+      FailJson(where, "has one of name_offsets and name_bytes without the other");
     }
     if (const json* splits = fields.Find("splits")) {
-      if (!splits->is_object()) FailManifest(fields.Path("splits"), "is not an object");
-      if (splits->size() > kMaxSplits)
-        FailManifest(fields.Path("splits"), "has more than 64 splits");
+      if (!splits->is_object()) FailJson(fields.Path("splits"), "is not an object");
+      if (splits->size() > kMaxSplits) FailJson(fields.Path("splits"), "has more than 64 splits");
       for (const auto& [name, file] : splits->items()) {
         const std::string split_where = fields.Path("splits." + name);
-        if (!IsTypeName(name)) FailManifest(split_where, "is not named with letters and digits");
+        if (!IsTypeName(name)) FailJson(split_where, "is not named with letters and digits");
         type.splits[name] = File(file, split_where, {{NpyType::kI64}, {kAny}, kMaxCount});
       }
     }
@@ -102,7 +100,7 @@ class Parser {
     for (size_t i = 0; i < manifest.node_types.size(); ++i) {
       if (manifest.node_types[i].name == name) return i;
     }
-    FailManifest(where, "is '" + name + "', which is no node type of this store");
+    FailJson(where, "is '" + name + "', which is no node type of this store");
   }
 
   void ParseEdgeType(const json& value, const std::string& where, Manifest& manifest) {
@@ -115,13 +113,13 @@ class Parser {
     type.dst_type = NodeTypeNamed(manifest, type.dst, fields.Path("dst"));
     for (const ManifestEdgeType& other : manifest.edge_types) {
       if (other.src == type.src && other.relation == type.relation && other.dst == type.dst) {
-        FailManifest(where, "is (" + type.src + ", " + type.relation + ", " + type.dst + ") twice");
+        FailJson(where, "is (" + type.src + ", " + type.relation + ", " + type.dst + ") twice");
       }
     }
     type.num_edges = fields.Count("num_edges");
     type.num_edge_ids = fields.Count("num_edge_ids");
     if (type.num_edge_ids < type.num_edges) {
-      FailManifest(fields.Path("num_edge_ids"), "is below num_edges");
+      FailJson(fields.Path("num_edge_ids"), "is below num_edges");
     }
     const auto edges = static_cast<uint64_t>(type.num_edges);
     const auto rows = static_cast<uint64_t>(manifest.node_types[type.dst_type].count) + 1;
@@ -129,8 +127,7 @@ class Parser {
     type.indices = Required(fields, "indices", {{NpyType::kU32, NpyType::kI64}, {edges}});
     type.edge_ids = Optional(fields, "edge_ids", {{NpyType::kU32, NpyType::kI64}, {edges}});
     if (!type.edge_ids && type.num_edge_ids != type.num_edges) {
-      FailManifest(fields.Path("num_edge_ids"),
-                   "differs from num_edges though no edge_ids are stored");
+      FailJson(fields.Path("num_edge_ids"), "differs from num_edges though no edge_ids are stored");
     }
     type.weights = Optional(fields, "weights", {{NpyType::kF32}, {edges}});
     type.times = Optional(fields, "times", {{NpyType::kI64}, {edges}});
@@ -157,28 +154,27 @@ class Parser {
     ManifestFile file;
     file.name = fields.String("file");
     if (!IsManifestName(file.name, kMaxFileName) || !file.name.ends_with(".npy")) {
-      FailManifest(fields.Path("file"), "is not the name of a .npy file in the store's folder");
+      FailJson(fields.Path("file"), "is not the name of a .npy file in the store's folder");
     }
     if (!files_.insert(file.name).second) {
-      FailManifest(fields.Path("file"), "is '" + file.name + "', which another array has already");
+      FailJson(fields.Path("file"), "is '" + file.name + "', which another array has already");
     }
     const std::string& dtype = fields.String("dtype");
     const auto* type = std::find_if(need.types.begin(), need.types.end(),
                                     [&](NpyType t) { return NpyTypeName(t) == dtype; });
     if (type == need.types.end()) {
-      FailManifest(fields.Path("dtype"), "is '" + dtype.substr(0, 32) + "' where " +
-                                             std::string(NpyTypeName(*need.types.begin())) +
-                                             " is needed");
+      FailJson(fields.Path("dtype"), "is '" + dtype.substr(0, 32) + "' where " +
+                                         std::string(NpyTypeName(*need.types.begin())) +
+                                         " is needed");
     }
     file.type = *type;
-    file.shape = Shape(fields.Array("shape", 2), fields.Path("shape"), need);
+    file.shape = Shape(fields.List("shape", 2), fields.Path("shape"), need);
     file.bytes = static_cast<uint64_t>(fields.Count("bytes", int64_t{1} << 62));
     uint64_t data = NpyTypeSize(file.type);  // at most 8 * 2^48 * 2^24 * ..., so it is checked
     for (const uint64_t size : file.shape) {
-      if (__builtin_mul_overflow(data, size, &data))
-        FailManifest(where, "has a size above 64 bits");
+      if (__builtin_mul_overflow(data, size, &data)) FailJson(where, "has a size above 64 bits");
     }
-    if (file.bytes < data) FailManifest(fields.Path("bytes"), "is less than the shape needs");
+    if (file.bytes < data) FailJson(fields.Path("bytes"), "is less than the shape needs");
     file.crc32c = ParseChecksum(fields.String("crc32c"), fields.Path("crc32c"));
     fields.Finish();
     return file;
@@ -188,15 +184,14 @@ class Parser {
                                      const Need& need) {
     std::vector<uint64_t> shape;
     for (const json& size : value) {
-      if (!size.is_number_unsigned()) FailManifest(where, "has something other than a size");
+      if (!size.is_number_unsigned()) FailJson(where, "has something other than a size");
       shape.push_back(size.get<uint64_t>());
     }
     bool fits = shape.size() == need.shape.size();
     for (size_t i = 0; fits && i < shape.size(); ++i) {
       fits = need.shape[i] == kAny ? shape[i] <= need.most : shape[i] == need.shape[i];
     }
-    if (!fits)
-      FailManifest(where, "is " + value.dump() + ", which contradicts the counts of its type");
+    if (!fits) FailJson(where, "is " + value.dump() + ", which contradicts the counts of its type");
     return shape;
   }
 

@@ -1,4 +1,4 @@
-#include "offpath/attention/profile/json_fields.h"
+#include "offpath/base/json_fields.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 
 #include "offpath/base/error.h"
 
-namespace offpath::attention {
+namespace offpath {
 
 using nlohmann::json;
 
@@ -55,10 +55,16 @@ std::string JsonFields::Path(std::string_view field) const {
   return where_ + "." + std::string(field);
 }
 
-const json& JsonFields::Get(std::string_view field) {
+const json* JsonFields::Find(std::string_view field) {
   const auto found = object_.find(field);
-  if (found == object_.end()) FailJson(Path(field), "is missing");
+  if (found == object_.end()) return nullptr;
   ++taken_;
+  return &*found;
+}
+
+const json& JsonFields::Get(std::string_view field) {
+  const json* found = Find(field);
+  if (found == nullptr) FailJson(Path(field), "is missing");
   return *found;
 }
 
@@ -73,10 +79,14 @@ uint64_t JsonFields::Number(std::string_view field, uint64_t least, uint64_t mos
   return number;
 }
 
-std::string JsonFields::Text(std::string_view field) {
+const std::string& JsonFields::String(std::string_view field) {
   const json& value = Get(field);
   if (!value.is_string()) FailJson(Path(field), "is not a string");
-  const auto& text = value.get_ref<const std::string&>();
+  return value.get_ref<const std::string&>();
+}
+
+std::string JsonFields::Text(std::string_view field) {
+  const std::string& text = String(field);
   const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
   if (text.size() > kMaxText || !std::all_of(text.begin(), text.end(), printable)) {
     FailJson(Path(field), "is not a line of at most 200 printable characters");
@@ -95,7 +105,16 @@ const json& JsonFields::List(std::string_view field, size_t most) {
 
 void JsonFields::Finish() const {
   if (taken_ == object_.size()) return;
-  FailJson(where_, "has a field that this version does not know");
+  FailJson(where_, "has a field that this version does not know, among " + Keys());
 }
 
-}  // namespace offpath::attention
+std::string JsonFields::Keys() const {
+  std::string keys;
+  for (const auto& item : object_.items()) {
+    if (keys.size() > 200) return keys + ", ...";
+    keys += (keys.empty() ? "" : ", ") + item.key();
+  }
+  return keys;
+}
+
+}  // namespace offpath
