@@ -8,43 +8,12 @@
 #include <random>
 #include <vector>
 
-#include "offpath/attention/partial/partial_state.h"
-#include "tests/attention/partial/reference.h"
+#include "tests/attention/partial/state_checks.h"
 
 namespace offpath::attention {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kTolerance = 1e-10;
-
-struct Result {
-  std::vector<double> output;
-  double lse = 0;
-};
-
-BasicPartialStates<double> ViewOf(ReferenceState& state) {
-  return {.output = state.output.data(),
-          .max = &state.max,
-          .sum = &state.sum,
-          .heads = 1,
-          .head_dim = state.output.size()};
-}
-
-Result Finished(ReferenceState state) {
-  Result result;
-  Finish(ViewOf(state), &result.lse);
-  result.output = state.output;
-  return result;
-}
-
-void ExpectSame(const Result& a, const Result& b) {
-  if (std::isinf(b.lse)) {
-    EXPECT_EQ(a.lse, b.lse);
-  } else {
-    EXPECT_NEAR(a.lse, b.lse, kTolerance * std::max(1.0, std::fabs(b.lse)));
-  }
-  for (size_t d = 0; d < a.output.size(); ++d) EXPECT_NEAR(a.output[d], b.output[d], kTolerance);
-}
 
 // Tokens of which a share scores -infinity.
 ReferenceInput RandomInput(std::mt19937_64& random, size_t tokens, double unseen) {
@@ -66,17 +35,6 @@ ReferenceInput RandomInput(std::mt19937_64& random, size_t tokens, double unseen
     if (std::generate_canonical<double, 53>(random) < unseen) in.keys[t][0] = -kInfinity;
   }
   return in;
-}
-
-ReferenceInput Chosen(const ReferenceInput& in, const std::vector<size_t>& tokens) {
-  ReferenceInput part = in;
-  part.keys.clear();
-  part.values.clear();
-  for (const size_t t : tokens) {
-    part.keys.push_back(in.keys[t]);
-    part.values.push_back(in.values[t]);
-  }
-  return part;
 }
 
 TEST(AttentionIdentities, TheOrderOfTokensChangesNothing) {
