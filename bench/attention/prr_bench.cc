@@ -20,7 +20,6 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,7 +29,9 @@
 
 #include "bench/attention/prr_model.h"
 #include "bench/attention/rate_limited_tier.h"
+#include "bench/base/clock.h"
 #include "bench/base/quantile.h"
+#include "bench/base/run.h"
 #include "offpath/attention/tier/block_file.h"
 #include "offpath/base/error.h"
 
@@ -131,10 +132,6 @@ Side MakeTieredSide(Policy policy, size_t hot, const Options& options, const uin
         interval_ns);
   };
   return MakeSide(decoder);
-}
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // A step of all layers; the seconds of its attention.
@@ -391,10 +388,5 @@ int Main(int argc, char** argv) {
 }  // namespace offpath::bench
 
 int main(int argc, char** argv) {
-  try {
-    return offpath::bench::Main(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_attention_prr: %s\n", error.what());
-    return 1;
-  }
+  return offpath::bench::RunMain("bench_attention_prr", offpath::bench::Main, argc, argv);
 }

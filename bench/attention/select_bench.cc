@@ -9,14 +9,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <ctime>
-#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/attention/select_traces.h"
+#include "bench/base/clock.h"
 #include "bench/base/quantile.h"
+#include "bench/base/run.h"
 #include "offpath/attention/select/bounded_selection.h"
 #include "offpath/attention/select/landmark_scores.h"
 #include "offpath/attention/select/selectors.h"
@@ -44,12 +44,6 @@ struct Result {
   double ratio = 0;
   double spread = 0;  // of the ratio, the middle half
 };
-
-double Now() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 
 // A KV head with a context, and both ways to select from it.
 class Head {
@@ -144,11 +138,11 @@ Result Measure(const std::vector<TraceParameters>& parameters, size_t tokens) {
     double our_step = 0;
     for (Head& head : heads) {
       head.Advance();
-      const double begin = Now();
+      const double begin = ThreadNow();
       head.SelectFlat();
-      const double middle = Now();
+      const double middle = ThreadNow();
       head.SelectBounded();
-      our_step += Now() - middle;
+      our_step += ThreadNow() - middle;
       flat_step += middle - begin;
       if (!head.Agree()) {
         std::fprintf(stderr, "bench_attention_select: the selections differ at %zu tokens\n",
@@ -246,10 +240,5 @@ int Main(int argc, char** argv) {
 }  // namespace offpath::bench
 
 int main(int argc, char** argv) {
-  try {
-    return offpath::bench::Main(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_attention_select: %s\n", error.what());
-    return 1;
-  }
+  return offpath::bench::RunMain("bench_attention_select", offpath::bench::Main, argc, argv);
 }

@@ -12,19 +12,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <functional>
 #include <limits>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "bench/attention/dense/cases.h"
 #include "bench/attention/dense/kv_rows.h"
 #include "bench/attention/dense/limits.h"
 #include "bench/attention/dense/llama_attention.h"
 #include "bench/attention/dense/team_time.h"
+#include "bench/base/clock.h"
 #include "bench/base/quantile.h"
+#include "bench/base/run.h"
 #include "offpath/attention/decode/decoder.h"
 #include "offpath/base/error.h"
 
@@ -33,11 +34,6 @@ namespace {
 
 using namespace attention;
 
-struct Model {
-  const char* name;
-  size_t query_heads, kv_heads, head_dim;
-};
-constexpr Model kModels[] = {{"smollm2", 9, 3, 64}, {"llama3-8b", 32, 8, 128}};
 constexpr size_t kContexts[] = {8, 32, 128, 512};  // thousands of tokens
 constexpr size_t kBlockTokens = 128;  // the largest: runs of memory that the processor streams
 constexpr double kSeconds = 2;        // of rounds, a case
@@ -273,38 +269,20 @@ void Measure(Contest& contest, const std::string& name, size_t threads, bool jso
 }
 
 int Main(int argc, char** argv) {
-  bool json = false;
-  std::vector<std::string> parts;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument == "--json") {
-      json = true;
-    } else if (argument.starts_with("-")) {
-      std::fprintf(stderr,
-                   "usage: bench_attention_dense [--json] [PART...], as in i8 llama3-8b 128K 1t\n");
-      return 2;
-    } else {
-      parts.push_back(" " + std::string(argument) + " ");
-    }
-  }
-  const auto wanted = [&](const std::string& name) {
-    return std::all_of(parts.begin(), parts.end(), [&](const std::string& part) {
-      return (" " + name + " ").find(part) != std::string::npos;
-    });
-  };
+  CaseOptions options;
+  if (!options.Parse("bench_attention_dense", argc, argv)) return 2;
   for (const KvType type : {KvType::kF16, KvType::kI8}) {
     for (const Model& model : kModels) {
       for (const size_t context : kContexts) {
         std::vector<std::pair<std::string, size_t>> cases;
         for (const size_t threads : {1, 2}) {
-          const std::string name = std::string(KvTypeName(type)) + " " + model.name + " " +
-                                   std::to_string(context) + "K " + std::to_string(threads) + "t";
-          if (wanted(name)) cases.emplace_back(name, threads);
+          const std::string name = CaseName(type, model, context, threads);
+          if (options.Wants(name)) cases.emplace_back(name, threads);
         }
         if (cases.empty()) continue;
         std::fprintf(stderr, "%s: writing keys and values\n", cases[0].first.c_str());
         Contest contest(model, type, context * 1024);
-        for (const auto& [name, threads] : cases) Measure(contest, name, threads, json);
+        for (const auto& [name, threads] : cases) Measure(contest, name, threads, options.json());
       }
     }
   }
@@ -315,10 +293,5 @@ int Main(int argc, char** argv) {
 }  // namespace offpath::bench
 
 int main(int argc, char** argv) {
-  try {
-    return offpath::bench::Main(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_attention_dense: %s\n", error.what());
-    return 1;
-  }
+  return offpath::bench::RunMain("bench_attention_dense", offpath::bench::Main, argc, argv);
 }

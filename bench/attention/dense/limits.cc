@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <numeric>
+
+#include "bench/base/clock.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -17,11 +18,6 @@ constexpr size_t kRounds = 1'000'000;
 constexpr size_t kSums = 12;  // enough to hide the latency
 
 std::atomic<int> sink;
-
-double Seconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 size_t ReadPlain(std::span<const std::byte> bytes, size_t ahead) noexcept {
   const auto* words = reinterpret_cast<const uint64_t*>(bytes.data());
@@ -126,9 +122,9 @@ double MultiplyAddRate(bool of_bytes) {
   const MultiplyAdds run = WidestMultiplyAdds(of_bytes);
   double best = 0;
   for (int i = 0; i < 15; ++i) {
-    const double begin = Seconds();
+    const double begin = Now();
     const size_t each = run();
-    best = std::max(best, static_cast<double>(each * kSums * kRounds) / (Seconds() - begin));
+    best = std::max(best, static_cast<double>(each * kSums * kRounds) / (Now() - begin));
   }
   return best;
 }

@@ -8,16 +8,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "bench/attention/dense/cases.h"
 #include "bench/attention/dense/kv_rows.h"
 #include "bench/attention/dense/limits.h"
 #include "bench/attention/dense/team_time.h"
+#include "bench/base/clock.h"
 #include "bench/base/quantile.h"
+#include "bench/base/run.h"
 #include "offpath/attention/decode/decoder.h"
 #include "offpath/attention/partial/partial_attention.h"
 #include "offpath/base/error.h"
@@ -27,11 +28,6 @@ namespace {
 
 using namespace attention;
 
-struct Model {
-  const char* name;
-  size_t query_heads, kv_heads, head_dim;
-};
-constexpr Model kModels[] = {{"smollm2", 9, 3, 64}, {"llama3-8b", 32, 8, 128}};
 constexpr size_t kContexts[] = {8, 32};  // thousands of tokens
 constexpr size_t kTokens = 512;
 constexpr size_t kBlockTokens = 64;
@@ -187,34 +183,17 @@ void Measure(Contest& contest, const std::string& name, size_t threads, double r
 }
 
 int Main(int argc, char** argv) {
-  bool json = false;
-  std::vector<std::string> parts;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument == "--json") {
-      json = true;
-    } else if (argument.starts_with("-")) {
-      std::fprintf(stderr,
-                   "usage: bench_attention_prefill [--json] [PART...], as in f16 smollm2 8K 1t\n");
-      return 2;
-    } else {
-      parts.push_back(" " + std::string(argument) + " ");
-    }
-  }
+  CaseOptions options;
+  if (!options.Parse("bench_attention_prefill", argc, argv)) return 2;
   for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kI8}) {
     const double rate = MultiplyAddRate(type == KvType::kI8);
     for (const Model& model : kModels) {
       for (const size_t context : kContexts) {
         for (const size_t threads : {1, 2}) {
-          const std::string name = std::string(KvTypeName(type)) + " " + model.name + " " +
-                                   std::to_string(context) + "K " + std::to_string(threads) + "t";
-          if (!std::all_of(parts.begin(), parts.end(), [&](const std::string& part) {
-                return (" " + name + " ").find(part) != std::string::npos;
-              })) {
-            continue;
-          }
+          const std::string name = CaseName(type, model, context, threads);
+          if (!options.Wants(name)) continue;
           Contest contest(model, type, context * 1024);
-          Measure(contest, name, threads, rate, json);
+          Measure(contest, name, threads, rate, options.json());
         }
       }
     }
@@ -226,10 +205,5 @@ int Main(int argc, char** argv) {
 }  // namespace offpath::bench
 
 int main(int argc, char** argv) {
-  try {
-    return offpath::bench::Main(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_attention_prefill: %s\n", error.what());
-    return 1;
-  }
+  return offpath::bench::RunMain("bench_attention_prefill", offpath::bench::Main, argc, argv);
 }

@@ -1,21 +1,15 @@
 // How long a team of workers takes for a step.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <thread>
 #include <vector>
 
+#include "bench/base/clock.h"
 #include "offpath/attention/decode/team.h"
 
 namespace offpath::bench {
-
-// Seconds.
-inline double Now() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 // Of body(worker) on each of `threads` threads, from when all are there until all are done.
 inline double TimeTeam(size_t threads, const std::function<void(const attention::Worker&)>& body) {

@@ -6,10 +6,8 @@
 // Perplexity: of the tokens at positions 6144 to 8191 of windows of real text, the ones before
 // added at once and densely, these one a step.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +18,7 @@
 #include "adapters/llama/text_loss.h"
 #include "bench/attention/llama/text_windows.h"
 #include "bench/base/quantile.h"
+#include "bench/base/run.h"
 #include "offpath/base/error.h"
 
 namespace offpath::bench {
@@ -86,9 +85,9 @@ SessionOptions OptionsOf(const Setting* setting, size_t threads) {
 }
 
 double Seconds(Session& session, Token token) {
-  const auto begin = std::chrono::steady_clock::now();
+  const uint64_t before = session.decode_ns();
   session.Decode(0, {&token, 1});
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return 1e-9 * static_cast<double>(session.decode_ns() - before);
 }
 
 struct Times {
@@ -235,10 +234,5 @@ int Main(int argc, char** argv) {
 }  // namespace offpath::bench
 
 int main(int argc, char** argv) {
-  try {
-    return offpath::bench::Main(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_attention_llama: %s\n", error.what());
-    return 1;
-  }
+  return offpath::bench::RunMain("bench_attention_llama", offpath::bench::Main, argc, argv);
 }

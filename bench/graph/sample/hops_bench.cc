@@ -4,27 +4,19 @@
 //
 // Usage: bench_graph_sample_hops INDPTR.npy INDICES.npy SEEDS.npy [BATCHES]
 // The last line is one JSON object with the medians.
-#include <time.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "bench/base/clock.h"
 #include "offpath/base/npy.h"
 #include "offpath/base/random.h"
 #include "offpath/graph/sample/node_index.h"
 #include "offpath/graph/sample/sampler.h"
 
 namespace {
-
-// Processor time of this thread: what else the machine does shows in the caches alone.
-double Now() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 // Random places of an array of `size` elements.
 std::vector<uint64_t> Places(uint64_t key, size_t count, uint64_t size) {
@@ -39,14 +31,14 @@ double ReadSeconds(const void* array, uint64_t width, const std::vector<uint64_t
   constexpr size_t kAhead = 32;
   const auto* bytes = static_cast<const unsigned char*>(array);
   uint64_t sum = 0;
-  const double start = Now();
+  const double start = offpath::bench::ThreadNow();
   for (const uint64_t place : places) sum += bytes[place * width];
-  const double plain = Now() - start;
+  const double plain = offpath::bench::ThreadNow() - start;
   for (size_t i = 0; i < places.size(); ++i) {
     __builtin_prefetch(bytes + places[i + kAhead < places.size() ? i + kAhead : i] * width, 0, 3);
     sum += bytes[places[i] * width];
   }
-  const double prefetched = Now() - start - plain;
+  const double prefetched = offpath::bench::ThreadNow() - start - plain;
   if (sum == 1) std::puts("");
   return std::min(plain, prefetched);
 }
@@ -92,7 +84,7 @@ int main(int argc, char** argv) {
   size_t next = 0;
   for (int rep = 0; rep < 7; ++rep) {
     size_t edges = 0, nodes = 0, expanded = 0;
-    const double start = Now();
+    const double start = offpath::bench::ThreadNow();
     for (size_t b = 0; b < batches; ++b, ++next) {
       const size_t first = next % (ids.size() / 1024) * 1024;
       sampler.Sample(0, ids.subspan(first, 1024), {0, next}, out);
@@ -100,7 +92,7 @@ int main(int argc, char** argv) {
       nodes += out.nodes[0].ids.size();
       expanded += out.nodes[0].ids.size() - static_cast<size_t>(out.nodes[0].hop_counts.back());
     }
-    const double seconds = Now() - start;
+    const double seconds = offpath::bench::ThreadNow() - start;
     rates.push_back(static_cast<double>(batches) / seconds);
     const auto each = static_cast<double>(batches);
     fractions.push_back(LimitSeconds(csc, table, expanded, edges) / seconds);
