@@ -13,7 +13,7 @@
 namespace offpath::llama {
 namespace {
 
-// Of the flags below a context's first failures.
+// What llama_decode() returns beside 0 and errors below it.
 constexpr int kNoRoom = 1;
 constexpr int kAborted = 2;
 

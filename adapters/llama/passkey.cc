@@ -45,8 +45,7 @@ PasskeyTask MakePasskeyTask(const Model& model, size_t tokens, double depth, uin
   }
   if (before >= repeats) text += Sentence(key);
   text += kEnd;
-  PasskeyTask task = {.prompt = model.Tokenize(text, true), .key = key};
-  return task;
+  return {.prompt = model.Tokenize(text, true), .key = key};
 }
 
 bool Retrieves(Session& session, const Model& model, const PasskeyTask& task) {

@@ -1,9 +1,9 @@
 #include "adapters/llama/session.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 
+#include "offpath/attention/decode/step.h"
 #include "offpath/base/error.h"
 #include "offpath/lane/cores.h"
 
@@ -92,7 +92,7 @@ void Session::Decode(size_t sequence, std::span<const Token> tokens) {
 
 void Session::Decode(std::span<const Addition> additions) {
   Check(additions);
-  const auto begin = std::chrono::steady_clock::now();
+  const uint64_t begin = attention::NowNs();
   std::vector<size_t> before;
   for (const Addition& addition : additions) {
     before.push_back(sequences_[addition.sequence].tokens);
@@ -113,9 +113,7 @@ void Session::Decode(std::span<const Addition> additions) {
     }
     throw;
   }
-  decode_ns_ += static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin)
-          .count());
+  decode_ns_ += attention::NowNs() - begin;
 }
 
 void Session::RunAll(std::span<const Addition> additions) {

@@ -5,19 +5,17 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "offpath/attention/select/halves.h"
 #include "offpath/base/error.h"
 #include "offpath/base/npy.h"
 #include "offpath/base/staged_folder.h"
-#include "offpath/codec/rows.h"
 
 namespace offpath::llama {
 namespace {
 
 void AppendHalves(const float* floats, size_t count, std::vector<uint16_t>& out) {
   out.resize(out.size() + count);
-  codec::EncodeRows({.type = codec::RowType::kF16},
-                    {.table = floats, .stride = count, .dim = count, .rows = 1},
-                    reinterpret_cast<std::byte*>(out.data() + out.size() - count));
+  attention::ToHalves(floats, count, out.data() + out.size() - count);
 }
 
 }  // namespace
@@ -42,16 +40,12 @@ void TraceRecorder::Observe(const LayerRows& rows) {
   AppendHalves(rows.keys, rows.count * row, layer.keys);
   AppendHalves(rows.values, rows.count * row, layer.values);
   layer.queries.resize(steps_ * query_row);
-  std::vector<uint16_t> token;
   for (size_t t = 0; t < rows.count; ++t) {
-    token.clear();
+    uint16_t* const kept = layer.queries.data() + (rows.first + t) % steps_ * query_row;
     for (size_t h = 0; h < geometry_.query_heads; ++h) {
-      AppendHalves(rows.queries + t * rows.query_token_stride + h * rows.query_head_stride,
-                   geometry_.head_dim, token);
+      attention::ToHalves(rows.queries + t * rows.query_token_stride + h * rows.query_head_stride,
+                          geometry_.head_dim, kept + h * geometry_.head_dim);
     }
-    std::copy(
-        token.begin(), token.end(),
-        layer.queries.begin() + static_cast<std::ptrdiff_t>((rows.first + t) % steps_ * query_row));
   }
   layer.tokens += rows.count;
 }

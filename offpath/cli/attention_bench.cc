@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "offpath/attention/profile/quantiles.h"
 #include "offpath/base/error.h"
 #include "offpath/cli/attention_settings.h"
 #include "offpath/cli/commands.h"
@@ -31,28 +31,25 @@ struct Options {
   bool json = false;
 };
 
-// Milliseconds of each setting, of each step: a step of all settings one after the other, so that
+// Nanoseconds of each setting, of each step: a step of all settings one after the other, so that
 // what else the machine does falls on all of them.
-std::vector<std::vector<double>> Measure(
+std::vector<std::vector<uint64_t>> Measure(
     const std::vector<std::unique_ptr<llama::Session>>& sessions,
     std::span<const llama::Token> text, const Options& options, const Progress& progress) {
-  std::vector<std::vector<double>> times(sessions.size());
+  std::vector<std::vector<uint64_t>> times(sessions.size());
   for (size_t i = 0; i < options.steps + kWarmSteps; ++i) {
     progress("measuring", i, options.steps + kWarmSteps);
     for (size_t s = 0; s < sessions.size(); ++s) {
-      const auto begin = std::chrono::steady_clock::now();
+      const uint64_t before = sessions[s]->decode_ns();
       sessions[s]->Decode(0, text.subspan(i % text.size(), 1));
-      const std::chrono::duration<double, std::milli> time =
-          std::chrono::steady_clock::now() - begin;
-      if (i >= kWarmSteps) times[s].push_back(time.count());
+      if (i >= kWarmSteps) times[s].push_back(sessions[s]->decode_ns() - before);
     }
   }
   return times;
 }
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+double MedianMs(const std::vector<uint64_t>& times) {
+  return 1e-6 * static_cast<double>(attention::QuantilesOf(times).median);
 }
 
 void Run(Options& options) {
@@ -74,7 +71,7 @@ void Run(Options& options) {
   }
   size_t held = 0;
   for (const size_t context : options.contexts) {
-    std::vector<std::vector<double>> times;
+    std::vector<std::vector<uint64_t>> times;
     {
       ConsoleProgress console;
       for (const std::unique_ptr<llama::Session>& session : sessions) {
@@ -86,9 +83,9 @@ void Run(Options& options) {
       times = Measure(sessions, text, options, console.callback());
     }
     held = context;
-    const double native = Median(times[0]);
+    const double native = MedianMs(times[0]);
     for (size_t i = 0; i < settings.size(); ++i) {
-      const double median = Median(times[i]);
+      const double median = MedianMs(times[i]);
       if (options.json) {
         PrintJsonLine({{"context", context},
                        {"setting", settings[i].name},

@@ -7,6 +7,7 @@
 
 #include "offpath/attention/profile/budget_json.h"
 #include "offpath/base/error.h"
+#include "offpath/cli/attention_checks.h"
 #include "offpath/cli/option_checks.h"
 
 namespace offpath::cli {
@@ -60,10 +61,7 @@ void AddPolicyOptions(CLI::App& command, ModelOptions& options) {
       }));
   command.add_option("--selector", session.policy.selector, "How blocks are selected")
       ->capture_default_str()
-      ->check(ParsedBy([](const std::string& text) {
-        // Any head will do to know the name.
-        attention::MakeSelector(text, {.head_dim = 64, .block_tokens = 0});
-      }));
+      ->check(SelectorName());
   command
       .add_option("--budget", session.policy.budget_tokens,
                   "Tokens a head attends to in a step, sinks and window counted")

@@ -11,6 +11,7 @@
 
 #include "offpath/attention/profile/budget_json.h"
 #include "offpath/attention/profile/measure.h"
+#include "offpath/cli/attention_checks.h"
 #include "offpath/cli/commands.h"
 #include "offpath/cli/console.h"
 #include "offpath/cli/option_checks.h"
@@ -130,10 +131,7 @@ void AddShapeOptions(CLI::App& command, Options& options) {
   shape.selector = "quest";
   command.add_option("--selector", shape.selector, "How blocks are selected")
       ->capture_default_str()
-      ->check(ParsedBy([](const std::string& text) {
-        // Any head will do to know the name.
-        attention::MakeSelector(text, {.head_dim = 64, .block_tokens = 0});
-      }));
+      ->check(SelectorName());
   shape.budget_tokens = 512;
   command.add_option("--budget", shape.budget_tokens, "Tokens that are selected")
       ->capture_default_str()

@@ -1,6 +1,6 @@
 #include "offpath/cli/attention_settings.h"
 
-#include "offpath/attention/select/selector.h"
+#include "offpath/cli/attention_checks.h"
 #include "offpath/cli/option_checks.h"
 
 namespace offpath::cli {
@@ -13,9 +13,7 @@ void AddSettingLists(CLI::App& command, SettingLists& lists) {
   command.add_option("--selectors", lists.selectors, "Such as quest,mean-std")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(ParsedBy([](const std::string& text) {
-        attention::MakeSelector(text, {.head_dim = 64, .block_tokens = 0});
-      }));
+      ->check(SelectorName());
   command.add_option("--budgets", lists.budgets, "Tokens, such as 256,512")
       ->delimiter(',')
       ->capture_default_str()

@@ -99,7 +99,7 @@ def _manifest(path: Path) -> dict:
     try:
         manifest = json.loads(path.read_text())
     except FileNotFoundError:
-        raise NotFoundError(f"{path}: no trace there; Trace.save() writes one") from None
+        raise NotFoundError(f"{path}: no trace there; `offpath attention trace` records one") from None
     except ValueError as error:
         raise CorruptDataError(f"{path}: {error}") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
