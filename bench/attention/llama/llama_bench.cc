@@ -6,8 +6,10 @@
 // Perplexity: of the tokens at positions 6144 to 8191 of windows of real text, the ones before
 // added at once and densely, these one a step.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +22,7 @@
 #include "bench/base/quantile.h"
 #include "bench/base/run.h"
 #include "offpath/base/error.h"
+#include "offpath/lane/cores.h"
 
 namespace offpath::bench {
 namespace {
@@ -129,29 +132,44 @@ class Perplexities {
       : model_(model), windows_(std::move(windows)) {}
 
   double OverDense(const Setting& setting) {
-    const auto session = MakeSession(model_, OptionsOf(&setting, 0));
-    llama::TextLoss sparse, dense;
-    for (size_t i = 0; i < std::min(setting.windows, windows_.size()); ++i) {
-      std::fprintf(stderr, "perplexity of %s, window %zu of %zu\n", setting.name().c_str(), i + 1,
-                   setting.windows);
-      sparse += LossOfText(*session, windows_[i], kPrefix);
-      dense += Dense(i);
+    const size_t windows = std::min(setting.windows, windows_.size());
+    if (dense_.size() < windows) {
+      for (const llama::TextLoss& loss : Losses(nullptr, dense_.size(), windows)) {
+        dense_.push_back(loss);
+      }
     }
+    llama::TextLoss sparse, dense;
+    for (const llama::TextLoss& loss : Losses(&setting, 0, windows)) sparse += loss;
+    for (size_t i = 0; i < windows; ++i) dense += dense_[i];
     return sparse.perplexity() / dense.perplexity();
   }
 
  private:
-  const llama::TextLoss& Dense(size_t window) {
-    if (native_ == nullptr) native_ = MakeNativeSession(model_, OptionsOf(nullptr, 0));
-    while (dense_.size() <= window) {
-      dense_.push_back(LossOfText(*native_, windows_[dense_.size()], kPrefix));
+  // Of windows [begin, end), by llama.cpp's own attention without a setting. A session a core, of
+  // one thread each: two threads of one session would wait for each other at every layer.
+  std::vector<llama::TextLoss> Losses(const Setting* setting, size_t begin, size_t end) const {
+    std::vector<llama::TextLoss> losses(end - begin);
+    std::atomic<size_t> next = begin;
+    std::vector<std::future<void>> workers(std::min(AvailableCores().size(), end - begin));
+    for (std::future<void>& worker : workers) {
+      worker = std::async(std::launch::async, [&] {
+        const SessionOptions options = OptionsOf(setting, 1);
+        const auto session =
+            setting != nullptr ? MakeSession(model_, options) : MakeNativeSession(model_, options);
+        for (size_t i = next++; i < end; i = next++) {
+          std::fprintf(stderr, "perplexity of %s, window %zu of %zu\n",
+                       setting != nullptr ? setting->name().c_str() : "dense llama.cpp", i + 1,
+                       end);
+          losses[i - begin] = LossOfText(*session, windows_[i], kPrefix);
+        }
+      });
     }
-    return dense_[window];
+    for (std::future<void>& worker : workers) worker.get();
+    return losses;
   }
 
   const llama::Model& model_;
   std::vector<std::vector<Token>> windows_;
-  std::unique_ptr<Session> native_;
   std::vector<llama::TextLoss> dense_;
 };
 
