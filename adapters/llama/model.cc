@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 
 #include "adapters/llama/llama_log.h"
@@ -15,11 +16,17 @@ namespace {
 // Their graphs have been looked at and are tested.
 constexpr std::array<std::string_view, 3> kArchitectures = {"llama", "qwen2", "qwen3"};
 
-ModelShape ShapeOf(const llama_model* model, std::string architecture) {
+// head_dim: what the file says, empty where it leaves it to the embedding's width.
+ModelShape ShapeOf(const llama_model* model, std::string architecture,
+                   const std::string& head_dim) {
+  const auto width = static_cast<size_t>(llama_model_n_embd(model));
+  const auto heads = static_cast<size_t>(llama_model_n_head(model));
   return {.architecture = std::move(architecture),
           .layers = static_cast<size_t>(llama_model_n_layer(model)),
-          .query_heads = static_cast<size_t>(llama_model_n_head(model)),
+          .query_heads = heads,
           .kv_heads = static_cast<size_t>(llama_model_n_head_kv(model)),
+          .head_dim = head_dim.empty() ? width / std::max<size_t>(1, heads)
+                                       : std::strtoul(head_dim.c_str(), nullptr, 10),
           .context = static_cast<size_t>(llama_model_n_ctx_train(model)),
           .vocabulary = static_cast<size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model)))};
 }
@@ -44,7 +51,8 @@ Model::Model(const std::string& path) : path_(path) {
   if (model_ == nullptr) {
     throw Error(ErrorCode::kCorruptData, Name() + ": llama.cpp cannot load it: " + log.Errors());
   }
-  shape_ = ShapeOf(model_.get(), Metadata("general.architecture"));
+  const std::string architecture = Metadata("general.architecture");
+  shape_ = ShapeOf(model_.get(), architecture, Metadata(architecture + ".attention.key_length"));
   CheckSupported();
 }
 

@@ -26,6 +26,7 @@ struct ModelShape {
   size_t layers = 0;
   size_t query_heads = 0;
   size_t kv_heads = 0;
+  size_t head_dim = 0;
   size_t context = 0;     // tokens that it was trained for
   size_t vocabulary = 0;  // tokens there are
 };

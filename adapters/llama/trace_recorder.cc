@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "offpath/attention/decode/selection_replay.h"
 #include "offpath/attention/select/halves.h"
 #include "offpath/base/error.h"
 #include "offpath/base/npy.h"
@@ -56,7 +57,57 @@ size_t TraceRecorder::tokens() const noexcept {
   return least;
 }
 
-void TraceRecorder::Write(const std::string& folder, bool replace) const {
+void TraceRecorder::WriteSelections(const std::string& folder, const Selection& selection) const {
+  using attention::ReplayedSteps;
+  const size_t all = tokens();
+  const size_t row = geometry_.kv_heads * geometry_.head_dim;
+  const size_t query_row = geometry_.query_heads * geometry_.head_dim;
+  const attention::SelectionReplay replay({.shape = {.type = attention::KvType::kF16,
+                                                     .head_dim = geometry_.head_dim,
+                                                     .block_tokens = selection.block_tokens},
+                                           .kv_heads = geometry_.kv_heads,
+                                           .query_heads = geometry_.query_heads,
+                                           .scale = geometry_.scale,
+                                           .selector = selection.selector,
+                                           .budget_tokens = selection.budget_tokens});
+  std::vector<ReplayedSteps> replayed;
+  std::vector<float> keys(all * row);
+  std::vector<float> queries(steps_ * query_row);
+  for (const Layer& layer : layers_) {
+    attention::ToFloats(layer.keys.data(), keys.size(), keys.data());
+    for (size_t i = 0; i < steps_; ++i) {
+      attention::ToFloats(layer.queries.data() + (all - steps_ + i) % steps_ * query_row, query_row,
+                          queries.data() + i * query_row);
+    }
+    // Selections do not ask for values.
+    replayed.push_back(replay.Run({.keys = keys.data(),
+                                   .values = keys.data(),
+                                   .key_stride = row,
+                                   .value_stride = row,
+                                   .count = all},
+                                  {.rows = queries.data(),
+                                   .token_stride = query_row,
+                                   .head_stride = geometry_.head_dim,
+                                   .tokens = steps_}));
+  }
+  const auto write = [&]<typename T>(const char* name, size_t width,
+                                     std::vector<T> ReplayedSteps::*part) {
+    NpyWriter file(folder + "/" + name, kNpyTypeOf<T>,
+                   {steps_, layers_.size(), geometry_.kv_heads, width});
+    const size_t step_values = geometry_.kv_heads * width;
+    for (size_t i = 0; i < steps_; ++i) {
+      for (const ReplayedSteps& layer : replayed) {
+        file.WriteValues(std::span((layer.*part).data() + i * step_values, step_values));
+      }
+    }
+    file.Finish();
+  };
+  write("scores.npy", replayed.front().blocks, &ReplayedSteps::scores);
+  write("selected.npy", replayed.front().budget, &ReplayedSteps::selected);
+}
+
+void TraceRecorder::Write(const std::string& folder, bool replace,
+                          const Selection* selection) const {
   const size_t all = tokens();
   for (const Layer& layer : layers_) {
     if (layer.tokens == all && all >= steps_) continue;
@@ -80,8 +131,14 @@ void TraceRecorder::Write(const std::string& folder, bool replace) const {
   write("keys.npy", 0, all, all, geometry_.kv_heads, &Layer::keys);
   write("values.npy", 0, all, all, geometry_.kv_heads, &Layer::values);
   write("queries.npy", all - steps_, steps_, steps_, geometry_.query_heads, &Layer::queries);
-  const nlohmann::json manifest = {
+  nlohmann::json manifest = {
       {"format", "offpath-attention-trace"}, {"version", 1}, {"scale", geometry_.scale}};
+  if (selection != nullptr) {
+    WriteSelections(staged.path(), *selection);
+    manifest["selection"] = {{"selector", selection->selector},
+                             {"budget_tokens", selection->budget_tokens},
+                             {"block_tokens", selection->block_tokens}};
+  }
   std::ofstream out(staged.path() + "/trace.json");
   out << manifest.dump() << "\n";
   out.close();

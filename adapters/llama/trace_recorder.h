@@ -4,10 +4,18 @@
 //   trace.json                        {"format": "offpath-attention-trace", "version": 1, "scale"}
 //   keys.npy, values.npy              f16 [tokens, layers, kv_heads, head_dim], of the whole text
 //   queries.npy                       f16 [steps, layers, query_heads, head_dim], of its last
-//   tokens
+//                                     tokens
 //
-// Keys and queries are as they come out of the rotary embedding. It records all layers of sequence
-// 0, as a session's observer:
+// and, of a selector and a budget, named in trace.json ("selection"), at each of these steps:
+//
+//   scores.npy                        f32 [steps, layers, kv_heads, blocks]; NaN: a block that was
+//                                     not whole yet
+//   selected.npy                      u32 [steps, layers, kv_heads, budget blocks], ascending;
+//                                     2^32 - 1 behind the last
+//
+// Keys and queries are as they come out of the rotary embedding. Scores and selections are made
+// from what is recorded (attention/decode/selection_replay.h), of all layers. It records all layers
+// of sequence 0, as a session's observer:
 //
 //   TraceRecorder recorder(model.shape().layers, steps);
 //   options.observe = recorder.observer();
@@ -35,9 +43,15 @@ class TraceRecorder {
 
   // Tokens of which all layers were seen.
   size_t tokens() const noexcept;
-  // The folder appears whole or not at all. Throws kInvalidArgument where fewer than `steps` tokens
-  // were seen, or more of some layers than of others, and as StagedFolder.
-  void Write(const std::string& folder, bool replace) const;
+  struct Selection {
+    std::string selector = "quest";
+    size_t budget_tokens = 512;
+    size_t block_tokens = 16;
+  };
+  // The folder appears whole or not at all. selection: whose scores it has, null for none. Throws
+  // kInvalidArgument where fewer than `steps` tokens were seen, or more of some layers than of
+  // others, and as SelectionReplay and StagedFolder.
+  void Write(const std::string& folder, bool replace, const Selection* selection = nullptr) const;
 
  private:
   struct Layer {
@@ -47,6 +61,7 @@ class TraceRecorder {
   };
 
   void Observe(const LayerRows& rows);
+  void WriteSelections(const std::string& folder, const Selection& selection) const;
 
   size_t steps_;
   LayerGeometry geometry_;

@@ -8,6 +8,7 @@
 #include "offpath/attention/profile/budget_json.h"
 #include "offpath/base/error.h"
 #include "offpath/cli/attention_checks.h"
+#include "offpath/cli/attention_model_shape.h"
 #include "offpath/cli/option_checks.h"
 
 namespace offpath::cli {
@@ -82,6 +83,14 @@ void AddPolicyOptions(CLI::App& command, ModelOptions& options) {
                                      "Of prr: a table of `offpath attention profile`");
   command.add_flag("--force-budgets", options.force_budgets, "Also of another machine or shape")
       ->needs(budgets);
+}
+
+AttentionShape ReadAttentionShape(const std::string& model) {
+  const llama::ModelShape shape = llama::Model(model).shape();
+  return {.layers = shape.layers,
+          .query_heads = shape.query_heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = shape.head_dim};
 }
 
 std::unique_ptr<llama::Session> OpenSession(const llama::Model& model,

@@ -4,14 +4,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "offpath/attention/profile/budget_json.h"
 #include "offpath/attention/profile/measure.h"
 #include "offpath/cli/attention_checks.h"
+#include "offpath/cli/attention_model_shape.h"
 #include "offpath/cli/commands.h"
 #include "offpath/cli/console.h"
 #include "offpath/cli/option_checks.h"
@@ -29,6 +32,7 @@ constexpr size_t kShortest = 4096;  // of contexts, where none are named
 
 struct Options {
   std::string table;
+  std::string model;
   ProfileOptions profile;
   std::string type = "f16";
   std::string predictor = "ema";
@@ -37,8 +41,30 @@ struct Options {
   bool json = false;
 };
 
+// From the model's file what was not named.
+void CompleteShape(Options& options) {
+  attention::ProfileShape& shape = options.profile.shape;
+  const std::pair<size_t*, const char*> numbers[] = {{&shape.layers, "--layers"},
+                                                     {&shape.query_heads, "--heads"},
+                                                     {&shape.kv_heads, "--kv-heads"},
+                                                     {&shape.kv.head_dim, "--head-dim"}};
+  if (options.model.empty()) {
+    for (const auto& [number, name] : numbers) {
+      if (*number > 0) continue;
+      throw CLI::RequiredError(fmt::format("-m, or {}", name));
+    }
+    return;
+  }
+  const AttentionShape read = ReadAttentionShape(options.model);
+  const size_t of_model[] = {read.layers, read.query_heads, read.kv_heads, read.head_dim};
+  for (size_t i = 0; i < std::size(of_model); ++i) {
+    if (*numbers[i].first == 0) *numbers[i].first = of_model[i];
+  }
+}
+
 // What the options leave open.
 void Complete(Options& options) {
+  CompleteShape(options);
   ProfileOptions& profile = options.profile;
   profile.shape.kv.type = attention::ParseKvType(options.type);
   profile.shape.predictor = attention::ParsePredictor(options.predictor);
@@ -109,17 +135,12 @@ void Run(Options& options) {
 
 void AddShapeOptions(CLI::App& command, Options& options) {
   attention::ProfileShape& shape = options.profile.shape;
-  command.add_option("--layers", shape.layers, "Layers of the model")
-      ->required()
+  command.add_option("-m,--model", options.model, "A GGUF file whose shape it is");
+  command.add_option("--layers", shape.layers, "Layers of the model, where -m does not say")
       ->check(WholeNumber(1, 4096));
-  command.add_option("--heads", shape.query_heads, "Query heads")
-      ->required()
-      ->check(WholeNumber(1, 1024));
-  command.add_option("--kv-heads", shape.kv_heads, "KV heads")
-      ->required()
-      ->check(WholeNumber(1, 1024));
+  command.add_option("--heads", shape.query_heads, "Query heads")->check(WholeNumber(1, 1024));
+  command.add_option("--kv-heads", shape.kv_heads, "KV heads")->check(WholeNumber(1, 1024));
   command.add_option("--head-dim", shape.kv.head_dim, "Floats of a head")
-      ->required()
       ->check(WholeNumber(4, attention::kMaxHeadDim));
   command.add_option("--type", options.type, "Of keys and values: f32, f16, bf16 or i8")
       ->capture_default_str()
@@ -188,8 +209,9 @@ void AddAttentionProfile(CLI::App& attention) {
   command->add_flag("--json", options->json, kJsonHelp);
   command->footer(
       "The table holds for this machine and this shape; nothing else should run meanwhile. The "
-      "example's shape is SmolLM2-135M's.\n\n"
-      "Example:\n"
+      "shape is a model's, or given: the second example's is SmolLM2-135M's.\n\n"
+      "Examples:\n"
+      "  offpath attention profile budgets.json -m model.gguf\n"
       "  offpath attention profile budgets.json --layers 30 --heads 9 --kv-heads 3 --head-dim 64 "
       "--longest 8192");
   command->callback([options] { Run(*options); });

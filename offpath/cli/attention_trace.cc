@@ -27,6 +27,7 @@ struct Options {
   size_t skip = 0;
   size_t steps = 256;
   bool replace = false;
+  bool selections = true;
   bool json = false;
 };
 
@@ -40,6 +41,14 @@ void Run(const Options& options) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{} tokens, the last {} of them as steps: the text has {}", tokens,
                             options.steps, text.size()));
+  }
+  const llama::SessionOptions& used = options.model.session;
+  if (options.selections && used.policy.budget_tokens < used.block_tokens) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("a budget of {} tokens is less than a block of {}: give --budget more, or "
+                    "--no-selections",
+                    used.policy.budget_tokens, used.block_tokens));
   }
   llama::TraceRecorder recorder(model.shape().layers, options.steps);
   ModelOptions with_observer = options.model;
@@ -55,7 +64,10 @@ void Run(const Options& options) {
       progress("reading the text", t + 1, tokens);
     }
   }
-  recorder.Write(options.folder, options.replace);
+  const llama::TraceRecorder::Selection selection = {.selector = used.policy.selector,
+                                                     .budget_tokens = used.policy.budget_tokens,
+                                                     .block_tokens = used.block_tokens};
+  recorder.Write(options.folder, options.replace, options.selections ? &selection : nullptr);
   if (options.json) {
     return PrintJsonLine({{"trace", options.folder}, {"tokens", tokens}, {"steps", options.steps}});
   }
@@ -68,7 +80,9 @@ void Run(const Options& options) {
 void AddAttentionTrace(CLI::App& attention) {
   auto options = std::make_shared<Options>();
   CLI::App* command = attention.add_subcommand(
-      "trace", "Record the queries, keys and values of a model over a text, for experiments");
+      "trace",
+      "Record the queries, keys, values, scores and selections of a model over a text, for "
+      "experiments");
   AddModelOptions(*command, options->model);
   AddPolicyOptions(*command, options->model);
   command->add_option("TRACE", options->folder, "The folder to write")->required();
@@ -82,6 +96,8 @@ void AddAttentionTrace(CLI::App& attention) {
       ->add_option("--steps", options->steps, "The last tokens, one a step, whose queries are kept")
       ->capture_default_str()
       ->check(WholeNumber(1, uint64_t{1} << 30));
+  command->add_flag("!--no-selections", options->selections,
+                    "Leave out the scores and selections of --selector at --budget");
   command->add_flag("--replace", options->replace, "Replace a trace that is there");
   command->add_flag("--json", options->json, kJsonHelp);
   command->footer(

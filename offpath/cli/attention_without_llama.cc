@@ -1,12 +1,20 @@
-// The subcommands that run a model, in a build without llama.cpp: they say so.
+// What runs or reads a model, in a build without llama.cpp: it says so.
 #include <CLI/CLI.hpp>
 #include <string>
 
 #include "offpath/base/error.h"
+#include "offpath/cli/attention_model_shape.h"
 #include "offpath/cli/commands.h"
 
 namespace offpath::cli {
 namespace {
+
+[[noreturn]] void ThrowMissing(const std::string& what) {
+  throw Error(ErrorCode::kUnsupported,
+              what +
+                  " needs llama.cpp, and this program was built without: in Offpath's folder run "
+                  "scripts/llama.sh, and build again");
+}
 
 // example: what it takes beside the model.
 void AddMissing(CLI::App& attention, const std::string& name, const char* what,
@@ -17,15 +25,14 @@ void AddMissing(CLI::App& attention, const std::string& name, const char* what,
       "This program was built without llama.cpp, which it needs for models.\n\n"
       "Example:\n  offpath attention " +
       name + " -m model.gguf " + example);
-  command->callback([name] {
-    throw Error(ErrorCode::kUnsupported,
-                "attention " + name +
-                    " needs llama.cpp, and this program was built without: in Offpath's folder run "
-                    "scripts/llama.sh, and build again");
-  });
+  command->callback([name] { ThrowMissing("attention " + name); });
 }
 
 }  // namespace
+
+AttentionShape ReadAttentionShape(const std::string& model) {
+  ThrowMissing("to read the shape of " + model);
+}
 
 void AddAttentionBench(CLI::App& attention) {
   AddMissing(attention, "bench",
@@ -43,7 +50,8 @@ void AddAttentionGenerate(CLI::App& attention) {
 }
 void AddAttentionTrace(CLI::App& attention) {
   AddMissing(attention, "trace",
-             "Record the queries, keys and values of a model over a text, for experiments",
+             "Record the queries, keys, values, scores and selections of a model over a text, for "
+             "experiments",
              "-p text.txt smollm2.trace");
 }
 

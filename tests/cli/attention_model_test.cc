@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "offpath/base/npy.h"
 #include "tests/adapters/llama/tiny_model.h"
 #include "tests/base/temp_folder.h"
 #include "tests/cli/run_program.h"
@@ -68,7 +69,19 @@ TEST_F(AttentionModel, TraceWritesAFolder) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(nlohmann::json::parse(run.out)["steps"], 10);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "a.trace/queries.npy"));
+  EXPECT_THAT(NpyFile(folder_ / "a.trace/scores.npy").header().shape,
+              testing::ElementsAre(10, 30, 3, 7));
   EXPECT_EQ(Run("trace", arguments).exit_code, 1) << "it is there";
+  const auto small = Run(
+      "trace", {folder_ / "b.trace", "-p", folder_ / "text.txt", "--steps", "10", "--budget", "8"});
+  EXPECT_EQ(small.exit_code, 1);
+  EXPECT_THAT(small.err, HasSubstr("--no-selections"));
+}
+
+TEST_F(AttentionModel, ProfileTakesTheShapeOfTheModel) {
+  const auto run = Run("profile", {folder_ / "b.json", "--longest", "1024", "--heads", "18"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("30 layers, 18 query heads, 3 KV heads of 64"));
 }
 
 TEST_F(AttentionModel, EvalPrintsALineASetting) {

@@ -47,7 +47,9 @@ TEST(AttentionProfile, WritesATableAndSaysALineAContext) {
 TEST(AttentionProfile, WrongUseIsToldFromFailure) {
   const TempFolder folder;
   EXPECT_EQ(RunProgram({"attention"}).exit_code, 2);
-  EXPECT_EQ(RunProgram({"attention", "profile", folder / "b.json"}).exit_code, 2);
+  const auto shapeless = RunProgram({"attention", "profile", folder / "b.json", "--layers", "2"});
+  EXPECT_EQ(shapeless.exit_code, 2);
+  EXPECT_THAT(shapeless.err, HasSubstr("-m, or --heads is required"));
   const auto unknown = Profile({folder / "b.json", "--selector", "luck"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("--selector: no selector 'luck'"));

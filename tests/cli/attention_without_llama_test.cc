@@ -13,6 +13,9 @@ TEST(AttentionModelCommands, SayThatLlamaIsMissing) {
     EXPECT_EQ(run.exit_code, 1) << command;
     EXPECT_THAT(run.err, testing::HasSubstr("scripts/llama.sh"));
   }
+  const auto profile = RunProgram({"attention", "profile", "b.json", "-m", "model.gguf"});
+  EXPECT_EQ(profile.exit_code, 1);
+  EXPECT_THAT(profile.err, testing::HasSubstr("scripts/llama.sh"));
 }
 
 }  // namespace

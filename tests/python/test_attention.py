@@ -1,5 +1,6 @@
 """offpath.attention: the operator, selectors, predictors, policies and traces, against plain numpy."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -366,6 +367,32 @@ def test_traces_are_read_back_and_damaged_ones_are_named(tmp_path):
         (tmp_path / "trace" / name).write_bytes(before)
     np.save(tmp_path / "trace" / "queries.npy", trace.queries[:, :1])
     with pytest.raises(offpath.CorruptDataError, match="do not fit"):
+        attention.Trace.load(tmp_path / "trace")
+
+
+def test_a_traces_recorded_selections_are_read_back_and_damaged_ones_are_named(tmp_path):
+    plain = smooth_trace(steps=3, tokens=40, layers=1)
+    scores = np.zeros((3, 1, HEADS, 3), np.float32)
+    selected = np.full((3, 1, HEADS, 2), 2**32 - 1, np.uint32)
+    selected[..., 0] = 1
+    recorded = attention.TraceSelection("quest", 32, 16, scores, selected)
+    trace = dataclasses.replace(plain, selection=recorded)
+    trace.save(tmp_path / "trace")
+    read = attention.Trace.load(tmp_path / "trace").selection
+    assert (read.selector, read.budget_tokens, read.block_tokens) == ("quest", 32, 16)
+    np.testing.assert_array_equal(read.scores, scores)
+    np.testing.assert_array_equal(read.chosen(2, 0, 1), [1])
+    with pytest.raises(offpath.InvalidArgumentError, match="do not fit"):
+        dataclasses.replace(plain, selection=dataclasses.replace(recorded, budget_tokens=64))
+    manifest = json.loads((tmp_path / "trace" / "trace.json").read_text())
+    for damage in [{"budget_tokens": "32"}, {"budget_tokens": 8}, {"block_tokens": 0}, {"selector": None}]:
+        damaged = manifest | {"selection": manifest["selection"] | damage}
+        (tmp_path / "trace" / "trace.json").write_text(json.dumps(damaged))
+        with pytest.raises(offpath.CorruptDataError, match="trace.json"):
+            attention.Trace.load(tmp_path / "trace")
+    (tmp_path / "trace" / "trace.json").write_text(json.dumps(manifest))
+    np.save(tmp_path / "trace" / "selected.npy", selected.astype(np.int64))
+    with pytest.raises(offpath.CorruptDataError, match="selected.npy: int64, not uint32"):
         attention.Trace.load(tmp_path / "trace")
 
 

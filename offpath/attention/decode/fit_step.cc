@@ -43,9 +43,7 @@ void FitStep::FitHead(const StepTarget& target, size_t kv_head, HeadPlan& plan) 
   std::vector<std::vector<float>> feature_queries;
   for (size_t t = 0; t < target.queries.tokens; ++t) {
     const StepInput in = InputOf(target, kv_head, first_ + t + 1);
-    PrepareScores(in, GroupQueryOf(options_, target, t, kv_head), plan);
-    plan.scorer.Multiply(0, plan.scorer.landmarks());
-    ChooseBlocks(in, plan);
+    ScoreAndChoose(in, GroupQueryOf(options_, target, t, kv_head), plan);
     const std::span<const float> scores = plan.scorer.scores();
     const std::span<const float> queries = plan.scorer.queries();
     feature_queries.emplace_back(queries.begin(), queries.end());

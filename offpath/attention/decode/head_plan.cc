@@ -73,6 +73,12 @@ void ChooseBlocks(const StepInput& in, HeadPlan& plan) {
                   KeptWithin(in.selector.kept(), in.budget), in.budget, plan.selected);
 }
 
+void ScoreAndChoose(const StepInput& in, const GroupQuery& query, HeadPlan& plan) {
+  PrepareScores(in, query, plan);
+  plan.scorer.Multiply(0, plan.scorer.landmarks());
+  ChooseBlocks(in, plan);
+}
+
 void ChooseByBounds(const StepInput& in, HeadPlan& plan, HeadMemory& memory) {
   // What TopBlocks takes before it looks at a score; the budget is less than there are blocks.
   const size_t whole = ScoredBlocks(in);

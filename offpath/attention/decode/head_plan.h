@@ -90,6 +90,9 @@ void AddLastBlock(const StepInput& in, std::vector<uint32_t>& selection);
 // A: turns the products of all landmarks into scores and chooses.
 void ChooseBlocks(const StepInput& in, HeadPlan& plan);
 
+// All of these for a step by itself: scores, and A.
+void ScoreAndChoose(const StepInput& in, const GroupQuery& query, HeadPlan& plan);
+
 // The same A without most of the products (select/bounded_selection.h), by a selector whose scores
 // are products. The last step's best scores and what was predicted are the seed. The scores of
 // other blocks than it looked at are NaN.

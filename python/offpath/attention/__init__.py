@@ -27,7 +27,7 @@ from .selection import (
     choose_blocks,
     selectors,
 )
-from .trace import Trace
+from .trace import Trace, TraceSelection
 
 __all__ = [
     "BlockSelector",
@@ -44,6 +44,7 @@ __all__ = [
     "SelectorInfo",
     "SelectorReport",
     "Trace",
+    "TraceSelection",
     "choose_blocks",
     "fit_ema",
     "measure_selector",

@@ -11,10 +11,33 @@ import numpy as np
 
 from ..errors import CorruptDataError, InvalidArgumentError, NotFoundError
 
-__all__ = ["Trace"]
+__all__ = ["Trace", "TraceSelection"]
 
 FORMAT = "offpath-attention-trace"
 VERSION = 1
+SELECTION_KEYS = {"selector": str, "budget_tokens": int, "block_tokens": int}
+FLOATS = (np.float16, np.float32)
+NO_BLOCK = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class TraceSelection:
+    """The scores and selections of a selector, recorded at each step of a trace.
+
+    `scores` f32 [steps, layers, kv_heads, blocks], NaN for blocks that were not whole yet;
+    `selected` u32 [steps, layers, kv_heads, budget blocks], ascending, NO_BLOCK behind the last.
+    """
+
+    selector: str
+    budget_tokens: int
+    block_tokens: int
+    scores: np.ndarray
+    selected: np.ndarray
+
+    def chosen(self, step: int, layer: int, kv_head: int) -> np.ndarray:
+        """The blocks of one selection, ascending."""
+        blocks = self.selected[step, layer, kv_head]
+        return np.asarray(blocks[blocks != NO_BLOCK])
 
 
 @dataclass(frozen=True)
@@ -23,13 +46,15 @@ class Trace:
 
     `keys` and `values` [tokens, layers, kv_heads, head_dim] are of the whole context, `queries`
     [steps, layers, query_heads, head_dim] of its last `steps` tokens; keys and queries after the
-    rotary embedding. `values` may be None. f32 or f16. `scale` is of the dot products.
+    rotary embedding. `values` may be None. f32 or f16. `scale` is of the dot products. `selection`
+    is what a selector made of them, where that was recorded.
     """
 
     keys: np.ndarray
     queries: np.ndarray
     values: Optional[np.ndarray]
     scale: float
+    selection: Optional[TraceSelection] = None
 
     def __post_init__(self):
         if self.keys.ndim != 4 or self.queries.ndim != 4:
@@ -42,6 +67,15 @@ class Trace:
             raise InvalidArgumentError(f"queries of shape {self.queries.shape} do not fit keys of {self.keys.shape}")
         if steps > tokens:
             raise InvalidArgumentError(f"{steps} steps, of a context of {tokens} tokens")
+        if self.selection is not None:
+            recorded = self.selection
+            blocks = -(-tokens // recorded.block_tokens)
+            budget = recorded.budget_tokens // recorded.block_tokens
+            for name, array, width in [("scores", recorded.scores, blocks), ("selected", recorded.selected, budget)]:
+                if array.shape != (steps, layers, kv_heads, width):
+                    raise InvalidArgumentError(
+                        f"{name} of shape {array.shape}, not {(steps, layers, kv_heads, width)}: they do not fit"
+                    )
 
     @property
     def tokens(self) -> int:
@@ -76,7 +110,11 @@ class Trace:
         np.save(folder / "queries.npy", self.queries)
         if self.values is not None:
             np.save(folder / "values.npy", self.values)
-        manifest = {"format": FORMAT, "version": VERSION, "scale": self.scale}
+        manifest: dict[str, object] = {"format": FORMAT, "version": VERSION, "scale": self.scale}
+        if self.selection is not None:
+            np.save(folder / "scores.npy", self.selection.scores)
+            np.save(folder / "selected.npy", self.selection.selected)
+            manifest["selection"] = {name: getattr(self.selection, name) for name in SELECTION_KEYS}
         (folder / "trace.json").write_text(json.dumps(manifest) + "\n")
 
     @classmethod
@@ -90,6 +128,7 @@ class Trace:
                 queries=_array(folder / "queries.npy"),
                 values=_array(folder / "values.npy") if (folder / "values.npy").exists() else None,
                 scale=manifest["scale"],
+                selection=_selection(folder, manifest),
             )
         except InvalidArgumentError as error:
             raise CorruptDataError(f"{folder}: {error}") from error
@@ -112,13 +151,31 @@ def _manifest(path: Path) -> dict:
     return manifest
 
 
-def _array(path: Path) -> np.ndarray:
+def _selection(folder: Path, manifest: dict) -> Optional[TraceSelection]:
+    named = manifest.get("selection")
+    if named is None:
+        return None
+    if not isinstance(named, dict) or any(type(named.get(key)) is not kind for key, kind in SELECTION_KEYS.items()):
+        raise CorruptDataError(f"{folder / 'trace.json'}: selection is {named!r}, not with {', '.join(SELECTION_KEYS)}")
+    if not 0 < named["block_tokens"] <= named["budget_tokens"]:
+        raise CorruptDataError(
+            f"{folder / 'trace.json'}: a selection of {named['budget_tokens']} tokens "
+            f"in blocks of {named['block_tokens']}"
+        )
+    return TraceSelection(
+        **{key: named[key] for key in SELECTION_KEYS},
+        scores=_array(folder / "scores.npy", (np.float32,)),
+        selected=_array(folder / "selected.npy", (np.uint32,)),
+    )
+
+
+def _array(path: Path, dtypes: tuple = FLOATS) -> np.ndarray:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise NotFoundError(f"{path}: missing from the trace") from None
     except (ValueError, EOFError, OSError) as error:
         raise CorruptDataError(f"{path}: {error}") from None
-    if array.dtype not in (np.float16, np.float32):
-        raise CorruptDataError(f"{path}: {array.dtype}, not float16 or float32")
+    if array.dtype not in dtypes:
+        raise CorruptDataError(f"{path}: {array.dtype}, not {' or '.join(t.__name__ for t in dtypes)}")
     return array
