@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "adapters/llama/gguf_numbers.h"
 #include "adapters/llama/llama_log.h"
 #include "offpath/base/error.h"
 
@@ -40,6 +41,7 @@ Model::Model(const std::string& path) : path_(path) {
   if (!std::filesystem::is_regular_file(path)) {
     throw Error(ErrorCode::kNotFound, Name() + ": no such file");
   }
+  CheckGgufNumbers(path);
   LlamaLog log;
   llama_backend_init();
   llama_model_params params = llama_model_default_params();

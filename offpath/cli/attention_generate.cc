@@ -64,7 +64,14 @@ void PrintTable(const Options& options, const Times& times) {
   if (options.model.policy == "native") return;
   for (const auto& [name, ms] : Parts(times)) fmt::print(stderr, "  {:<24}{:8.3f} ms\n", name, ms);
   const attention::DecodeCounters& counters = times.counters;
-  if (counters.sparse_steps == 0) return;
+  if (counters.sparse_steps == 0) {
+    if (options.model.policy != "dense") {
+      fmt::print(stderr,
+                 "every step was dense: the context is within the budget, or shorter than the "
+                 "selector's own least\n");
+    }
+    return;
+  }
   fmt::print(stderr, "selected {:.1f} % of the context's blocks",
              100 * Share(counters.selected_blocks, counters.context_blocks));
   if (counters.predicted_blocks > 0) {
@@ -76,7 +83,7 @@ void PrintTable(const Options& options, const Times& times) {
     fmt::print(stderr, "; no speculation in {:.1f} % of the steps: {}",
                100 * Share(counters.withheld_steps, counters.sparse_steps),
                options.model.budgets.empty()
-                   ? "none pays in memory unless a table of --budgets says so"
+                   ? "none pays in memory unless --budgets or --speculate says so"
                    : "the budget table allows none at this context");
   }
   fmt::print(stderr, "\n");
@@ -96,6 +103,7 @@ void PrintJson(const Options& options, const std::string& text, const Times& tim
     line["covered_blocks"] = times.counters.covered_blocks;
     line["context_blocks"] = times.counters.context_blocks;
     line["sparse_steps"] = times.counters.sparse_steps;
+    line["dense_steps"] = times.counters.dense_steps;
     line["withheld_steps"] = times.counters.withheld_steps;
   }
   PrintJsonLine(line);

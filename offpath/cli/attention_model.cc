@@ -79,8 +79,17 @@ void AddPolicyOptions(CLI::App& command, ModelOptions& options) {
                   "flat, or bounded: the same blocks with fewer scores, in long contexts")
       ->capture_default_str()
       ->check(ParsedBy([](const std::string& text) { attention::ParseScan(text); }));
-  auto* budgets = command.add_option("--budgets", options.budgets,
-                                     "Of prr: a table of `offpath attention profile`");
+  auto* speculate =
+      command
+          .add_option(
+              "--speculate", session.policy.speculated_blocks,
+              "Of prr: blocks a KV head speculates on; default: what --budgets says, else none "
+              "in memory, and twice the budget with a tier")
+          ->check(WholeNumber(0, kMostTokens));
+  auto* budgets = command
+                      .add_option("--budgets", options.budgets,
+                                  "Of prr: a table of `offpath attention profile`")
+                      ->excludes(speculate);
   command.add_flag("--force-budgets", options.force_budgets, "Also of another machine or shape")
       ->needs(budgets);
 }

@@ -54,6 +54,24 @@ TEST_F(AttentionModel, GenerateStreamsATextAndShowsItsTimes) {
   EXPECT_EQ(line["text"].get<std::string>() + "\n", run.out);
   EXPECT_EQ(line["tokens"], 8);
   EXPECT_GT(line["selected_blocks"], 0);
+  EXPECT_GT(line["sparse_steps"], 0);
+}
+
+TEST_F(AttentionModel, GenerateSpeculatesOnAsManyBlocksAsAreAskedFor) {
+  const auto run =
+      Run("generate", {"-p", folder_ / "text.txt", "-n", "8", "--policy", "prr", "--budget", "64",
+                       "--speculate", "6", "--ignore-end", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto line = nlohmann::json::parse(run.out);
+  EXPECT_GT(line["predicted_blocks"], 0);
+  EXPECT_LE(line["predicted_blocks"], 6 * 3 * line["sparse_steps"].get<int>());
+}
+
+TEST_F(AttentionModel, GenerateSaysWhereABudgetLeftNothingToSelect) {
+  const auto run = Run("generate", {"-p", folder_ / "text.txt", "-n", "2", "--policy", "serial",
+                                    "--budget", "4096", "--ignore-end"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("every step was dense"));
 }
 
 TEST_F(AttentionModel, TraceWritesAFolder) {

@@ -359,6 +359,10 @@ def test_traces_are_read_back_and_damaged_ones_are_named(tmp_path):
         ("trace.json", b'{"format": "offpath-attention-trace", "version": 7}', "version 7"),
         ("trace.json", b'{"format": "offpath-attention-trace", "version": 1, "scale": NaN}', "scale"),
         ("trace.json", b"{", "trace.json"),
+        ("trace.json", b"[" * 60000, "trace.json"),
+        ("trace.json", b" " * 70000, "more than 65536 bytes"),
+        ("trace.json", b'{"format": "offpath-attention-trace", "version": 1, "scale": 1%s}' % (b"0" * 400), "scale"),
+        ("trace.json", b'{"format": "\xff"}', "trace.json"),
     ]:
         before = (tmp_path / "trace" / name).read_bytes()
         (tmp_path / "trace" / name).write_bytes(content)
@@ -384,6 +388,10 @@ def test_a_traces_recorded_selections_are_read_back_and_damaged_ones_are_named(t
     np.testing.assert_array_equal(read.chosen(2, 0, 1), [1])
     with pytest.raises(offpath.InvalidArgumentError, match="do not fit"):
         dataclasses.replace(plain, selection=dataclasses.replace(recorded, budget_tokens=64))
+    for blocks in [(1, 1), (2, 0), (3, 2**32 - 1)]:
+        wrong = dataclasses.replace(recorded, selected=np.broadcast_to(np.uint32(blocks), selected.shape))
+        with pytest.raises(offpath.CorruptDataError, match="step 1, layer 0, KV head 1"):
+            wrong.chosen(1, 0, 1)
     manifest = json.loads((tmp_path / "trace" / "trace.json").read_text())
     for damage in [{"budget_tokens": "32"}, {"budget_tokens": 8}, {"block_tokens": 0}, {"selector": None}]:
         damaged = manifest | {"selection": manifest["selection"] | damage}
@@ -394,6 +402,25 @@ def test_a_traces_recorded_selections_are_read_back_and_damaged_ones_are_named(t
     np.save(tmp_path / "trace" / "selected.npy", selected.astype(np.int64))
     with pytest.raises(offpath.CorruptDataError, match="selected.npy: int64, not uint32"):
         attention.Trace.load(tmp_path / "trace")
+
+
+def test_whatever_byte_of_a_trace_is_damaged_it_is_read_or_named(tmp_path):
+    trace = smooth_trace(steps=2, tokens=20, layers=1)
+    trace.save(tmp_path / "trace")
+    rng = np.random.default_rng(11)
+    for name in ["trace.json", "keys.npy", "queries.npy", "values.npy"]:
+        path = tmp_path / "trace" / name
+        whole = path.read_bytes()
+        for _ in range(150):
+            damaged = bytearray(whole)
+            for _ in range(rng.integers(1, 4)):
+                damaged[rng.integers(min(len(whole), 160))] = rng.integers(256)
+            path.write_bytes(damaged[: rng.integers(len(whole))] if rng.random() < 0.2 else damaged)
+            try:
+                attention.Trace.load(tmp_path / "trace")
+            except (offpath.CorruptDataError, offpath.NotFoundError) as error:
+                assert "trace" in str(error)
+        path.write_bytes(whole)
 
 
 def test_the_example_measures_its_own_selector_on_a_saved_trace(tmp_path, environment):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Union
@@ -15,6 +16,7 @@ __all__ = ["Trace", "TraceSelection"]
 
 FORMAT = "offpath-attention-trace"
 VERSION = 1
+MAX_MANIFEST_BYTES = 65536
 SELECTION_KEYS = {"selector": str, "budget_tokens": int, "block_tokens": int}
 FLOATS = (np.float16, np.float32)
 NO_BLOCK = 2**32 - 1
@@ -35,9 +37,15 @@ class TraceSelection:
     selected: np.ndarray
 
     def chosen(self, step: int, layer: int, kv_head: int) -> np.ndarray:
-        """The blocks of one selection, ascending."""
-        blocks = self.selected[step, layer, kv_head]
-        return np.asarray(blocks[blocks != NO_BLOCK])
+        """The blocks of one selection, ascending. Raises CorruptDataError where they are not."""
+        row = np.asarray(self.selected[step, layer, kv_head])
+        blocks = row[row != NO_BLOCK].astype(np.int64)
+        if (np.diff(blocks) <= 0).any() or (blocks >= self.scores.shape[-1]).any():
+            raise CorruptDataError(
+                f"selection of step {step}, layer {layer}, KV head {kv_head}: {blocks.tolist()}, not ascending "
+                f"blocks below {self.scores.shape[-1]}"
+            )
+        return blocks
 
 
 @dataclass(frozen=True)
@@ -136,18 +144,23 @@ class Trace:
 
 def _manifest(path: Path) -> dict:
     try:
-        manifest = json.loads(path.read_text())
+        with path.open("rb") as file:
+            text = file.read(MAX_MANIFEST_BYTES + 1)
+        if len(text) > MAX_MANIFEST_BYTES:
+            raise ValueError(f"more than {MAX_MANIFEST_BYTES} bytes")
+        manifest = json.loads(text)
     except FileNotFoundError:
         raise NotFoundError(f"{path}: no trace there; `offpath attention trace` records one") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptDataError(f"{path}: {error}") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CorruptDataError(f"{path}: not the manifest of a trace")
     if manifest.get("version") != VERSION:
         raise CorruptDataError(f"{path}: version {manifest.get('version')!r}; this Offpath reads {VERSION}")
     scale = manifest.get("scale")
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not np.isfinite(scale):
-        raise CorruptDataError(f"{path}: scale is {scale!r}, not a finite number")
+    # A whole number of JSON may be beyond every float.
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not abs(scale) <= sys.float_info.max:
+        raise CorruptDataError(f"{path}: scale is {str(scale)[:40]}, not a finite number")
     return manifest
 
 
@@ -174,7 +187,7 @@ def _array(path: Path, dtypes: tuple = FLOATS) -> np.ndarray:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise NotFoundError(f"{path}: missing from the trace") from None
-    except (ValueError, EOFError, OSError) as error:
+    except Exception as error:  # of a damaged header numpy raises anything, its tokenizer's errors included
         raise CorruptDataError(f"{path}: {error}") from None
     if array.dtype not in dtypes:
         raise CorruptDataError(f"{path}: {array.dtype}, not {' or '.join(t.__name__ for t in dtypes)}")

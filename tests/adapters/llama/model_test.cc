@@ -21,6 +21,7 @@ TEST(Model, HasItsShape) {
   EXPECT_EQ(model.shape().layers, 3U);
   EXPECT_EQ(model.shape().query_heads, 6U);
   EXPECT_EQ(model.shape().kv_heads, 2U);
+  EXPECT_EQ(model.shape().head_dim, 32U);
   EXPECT_EQ(model.shape().context, 4096U);
   EXPECT_EQ(model.shape().vocabulary, 97U);
   EXPECT_ERROR((model.Tokenize("text", true)), ErrorCode::kUnsupported, "no tokenizer");
@@ -31,6 +32,40 @@ TEST(Model, IsRefusedWhereItsArchitectureIsNotKnown) {
   WriteTinyModel({.architecture = "gemma"}, folder / "gemma.gguf");
   EXPECT_ERROR((Model(folder / "gemma.gguf")), ErrorCode::kUnsupported,
                "its architecture is gemma");
+}
+
+// A number of 4 bytes behind its key and type.
+std::string WithNumber(std::string bytes, const std::string& key, uint32_t number) {
+  const size_t at = bytes.find(key) + key.size() + sizeof(uint32_t);
+  for (size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<char>(number >> 8 * i);
+  return bytes;
+}
+
+// llama.cpp ends the process for some of these.
+TEST(Model, IsRefusedWhereItsNumbersCannotBe) {
+  const TempFolder folder;
+  WriteTinyModel({}, folder / "tiny.gguf");
+  const std::string bytes = ReadFile(folder / "tiny.gguf");
+  constexpr uint32_t kMinusOne = 0xBF800000, kNan = 0x7FC00000;  // f32
+  const std::pair<const char*, uint32_t> lies[] = {
+      {"llama.block_count", 0},
+      {"llama.block_count", 4},
+      {"llama.block_count", 513},
+      {"llama.block_count", UINT32_MAX},
+      {"llama.attention.head_count", 0},
+      {"llama.attention.head_count", UINT32_MAX},
+      {"llama.attention.head_count_kv", 0},
+      {"llama.attention.head_count_kv", 1U << 24},
+      {"llama.attention.layer_norm_rms_epsilon", kMinusOne},
+      {"llama.attention.layer_norm_rms_epsilon", kNan},
+      {"llama.embedding_length", UINT32_MAX},
+      {"llama.feed_forward_length", 0},
+  };
+  for (const auto& [key, number] : lies) {
+    SCOPED_TRACE(std::string(key) + " " + std::to_string(number));
+    WriteFile(folder / "lie.gguf", WithNumber(bytes, key, number));
+    EXPECT_ERROR((Model(folder / "lie.gguf")), ErrorCode::kCorruptData, "lie.gguf");
+  }
 }
 
 TEST(Model, IsRefusedWhereItsFileIsNotWhole) {
