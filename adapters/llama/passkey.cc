@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 
 #include "adapters/llama/sampler.h"
 #include "offpath/base/error.h"
@@ -45,12 +46,16 @@ PasskeyTask MakePasskeyTask(const Model& model, size_t tokens, double depth, uin
   }
   if (before >= repeats) text += Sentence(key);
   text += kEnd;
-  return {.prompt = model.Tokenize(text, true), .key = key};
+  return {.prompt = model.Tokenize(text, true),
+          .question = model.Tokenize(kEnd, false).size(),
+          .key = key};
 }
 
 bool Retrieves(Session& session, const Model& model, const PasskeyTask& task) {
   session.Truncate(0, 0);
-  session.Decode(0, task.prompt);
+  const size_t told = task.prompt.size() - std::min(task.question, task.prompt.size() - 1);
+  session.Decode(0, std::span(task.prompt).first(told));
+  for (size_t i = told; i < task.prompt.size(); ++i) session.Decode(0, {&task.prompt[i], 1});
   Sampler likeliest({});
   std::string digits;
   for (size_t i = 0; i < kAnswerTokens && digits.size() < task.key.size(); ++i) {

@@ -15,7 +15,8 @@ namespace offpath::llama {
 
 struct PasskeyTask {
   std::vector<Token> prompt;
-  std::string key;  // five digits
+  size_t question = 0;  // tokens at its end that ask for the key
+  std::string key;      // five digits
 };
 
 // At most `tokens` tokens, and nearly as many. The key lies at `depth` of the text, 0 at its start
@@ -23,8 +24,9 @@ struct PasskeyTask {
 // no text around the key, and as Model::Tokenize().
 PasskeyTask MakePasskeyTask(const Model& model, size_t tokens, double depth, uint64_t seed);
 
-// True where the likeliest tokens after the prompt spell the key first of all digits. In sequence
-// 0, which is cut to nothing before. Throws as Session::Decode().
+// True where the likeliest tokens after the prompt spell the key first of all digits. The question
+// is added token by token, so that the policy decides what it sees: of what is added at once,
+// attention is dense. In sequence 0, which is cut to nothing before. Throws as Session::Decode().
 bool Retrieves(Session& session, const Model& model, const PasskeyTask& task);
 
 // The share of `trials` tasks, at depths spread evenly, that the session retrieves.

@@ -123,6 +123,17 @@ TEST_F(AttentionModel, EvalScoresPasskeys) {
   EXPECT_THAT(eval.out, HasSubstr("passkey at 200 1.00"));
 }
 
+TEST_F(AttentionModel, APasskeyThatASelectionLosesIsNotRetrieved) {
+  const auto eval = Run("eval", {"--passkey", "400", "--trials", "2", "--policies", "serial",
+                                 "--selectors", "streaming,oracle", "--budgets", "64", "--json"});
+  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  std::istringstream lines(eval.out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_EQ(json["passkey"]["400"], json["setting"] == "serial streaming 64" ? 0 : 1) << line;
+  }
+}
+
 TEST_F(AttentionModel, BenchPrintsALineASettingAndContext) {
   const auto bench = Run("bench", {"--text", folder_ / "text.txt", "--contexts", "40,80", "--steps",
                                    "3", "--policies", "serial"});
