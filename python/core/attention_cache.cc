@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -74,6 +75,22 @@ std::vector<BlockSpan> SpansOf(const KvCache& cache, SequenceId id, size_t layer
   return spans;
 }
 
+void CheckNumbers(const Rows& queries, float scale, float soft_cap) {
+  for (size_t i = 0; i < queries.size(); ++i) {
+    if (std::isfinite(queries.data()[i])) continue;
+    throw Error(ErrorCode::kInvalidArgument, "the query of head " +
+                                                 std::to_string(i / queries.shape(1)) + " has " +
+                                                 std::to_string(queries.data()[i]));
+  }
+  if (!std::isfinite(scale)) {
+    throw Error(ErrorCode::kInvalidArgument, "scale is " + std::to_string(scale));
+  }
+  if (!std::isfinite(soft_cap) || soft_cap < 0) {
+    throw Error(ErrorCode::kInvalidArgument, "soft_cap is " + std::to_string(soft_cap) +
+                                                 ", not a number above 0, or 0 for none");
+  }
+}
+
 std::vector<int64_t> AllBlocks(size_t count) {
   std::vector<int64_t> blocks(count);
   for (size_t i = 0; i < count; ++i) blocks[i] = static_cast<int64_t>(i);
@@ -105,11 +122,17 @@ nb::tuple Attend(const KvCacheHandle& handle, SequenceId id, size_t layer, const
                                                    " KV heads, not of the cache's " +
                                                    std::to_string(options.kv_heads));
     }
+    CheckNumbers(queries, scale, soft_cap);
     const size_t group = heads / options.kv_heads;
     for (size_t h = 0; h < options.kv_heads; ++h) {
       const std::vector<BlockSpan> spans =
           SpansOf(cache, id, layer, h, blocks ? (*blocks)[h] : AllBlocks(cache.Blocks(id, layer)),
                   first_token);
+      const PartialStates states = {.output = output.data() + h * group * dim,
+                                    .max = max.data() + h * group,
+                                    .sum = sum.data() + h * group,
+                                    .heads = group,
+                                    .head_dim = dim};
       attention::AttendPartial({.shape = options.shape,
                                 .query = queries.data() + h * group * dim,
                                 .query_stride = dim,
@@ -117,11 +140,14 @@ nb::tuple Attend(const KvCacheHandle& handle, SequenceId id, size_t layer, const
                                 .blocks = spans,
                                 .scale = scale,
                                 .soft_cap = soft_cap},
-                               {.output = output.data() + h * group * dim,
-                                .max = max.data() + h * group,
-                                .sum = sum.data() + h * group,
-                                .heads = group,
-                                .head_dim = dim});
+                               states);
+      const float* rows = states.output;
+      if (!attention::IsFinite(states) ||
+          !std::all_of(rows, rows + group * dim, [](float x) { return std::isfinite(x); })) {
+        throw Error(ErrorCode::kInvalidArgument, "KV head " + std::to_string(h) + " of layer " +
+                                                     std::to_string(layer) +
+                                                     ": its keys or values are infinite or NaN");
+      }
     }
   }
   return nb::make_tuple(ArrayOf(std::move(output), {heads, dim}), ArrayOf(std::move(max)),

@@ -298,6 +298,36 @@ class MeanSelector(attention.BlockSelector):
         return summaries @ queries.mean(0)
 
 
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16"])
+def test_numbers_that_are_not_finite_are_named_and_never_attended_to(kind):
+    cache = attention.KvCache(layers=1, kv_heads=HEADS, head_dim=DIM, type=kind)
+    sequence = cache.create()
+    keys, values = draw(1, 40, HEADS, DIM), draw(2, 40, HEADS, DIM)
+    cache.append(sequence, 0, keys, values)
+    queries = draw(3, HEADS * GROUP, DIM)
+    for bad in [np.nan, np.inf]:
+        wrong = queries.copy()
+        wrong[4, 7] = bad
+        with pytest.raises(offpath.InvalidArgumentError, match="query of head 4"):
+            cache.attend(sequence, 0, wrong, scale=0.25)
+        with pytest.raises(offpath.InvalidArgumentError, match="scale"):
+            cache.attend(sequence, 0, queries, scale=bad)
+        with pytest.raises(offpath.InvalidArgumentError, match="soft_cap"):
+            cache.attend(sequence, 0, queries, scale=0.25, soft_cap=bad)
+        rows = keys[:1].copy()
+        rows[0, 1, 3] = bad
+        for damaged in [(rows, values[:1]), (keys[:1], rows)]:
+            fork = cache.fork(sequence, 40)
+            cache.append(fork, 0, *damaged)
+            with pytest.raises(offpath.InvalidArgumentError, match="KV head 1 of layer 0"):
+                cache.attend(fork, 0, queries, scale=0.25)
+            cache.attend(fork, 0, queries, [[0, 1], [0, 1]], scale=0.25)
+            cache.free(fork)
+    for blocks in [[-1, 0, 1], [0, -1], [0, 3], [1, 1]]:
+        with pytest.raises(offpath.InvalidArgumentError, match="KV head 0"):
+            cache.attend(sequence, 0, queries, [blocks, [0]], scale=0.25)
+
+
 def smooth_trace(steps=60, tokens=400, layers=2):
     rng = np.random.default_rng(3)
     queries = np.cumsum(rng.standard_normal((steps, layers, HEADS * GROUP, DIM)), 0) / 8
