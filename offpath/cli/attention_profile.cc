@@ -210,7 +210,7 @@ void AddAttentionProfile(CLI::App& attention) {
   command->footer(
       "The table holds for this machine and this shape; nothing else should run meanwhile. The "
       "shape is a model's, or given: the second example's is SmolLM2-135M's.\n\n"
-      "Examples:\n"
+      "Example:\n"
       "  offpath attention profile budgets.json -m model.gguf\n"
       "  offpath attention profile budgets.json --layers 30 --heads 9 --kv-heads 3 --head-dim 64 "
       "--longest 8192");
