@@ -68,8 +68,7 @@ void TraceRecorder::WriteSelections(const std::string& folder, const Selection& 
                                            .kv_heads = geometry_.kv_heads,
                                            .query_heads = geometry_.query_heads,
                                            .scale = geometry_.scale,
-                                           .selector = selection.selector,
-                                           .budget_tokens = selection.budget_tokens});
+                                           .policy = selection.policy});
   std::vector<ReplayedSteps> replayed;
   std::vector<float> keys(all * row);
   std::vector<float> queries(steps_ * query_row);
@@ -135,8 +134,8 @@ void TraceRecorder::Write(const std::string& folder, bool replace,
       {"format", "offpath-attention-trace"}, {"version", 1}, {"scale", geometry_.scale}};
   if (selection != nullptr) {
     WriteSelections(staged.path(), *selection);
-    manifest["selection"] = {{"selector", selection->selector},
-                             {"budget_tokens", selection->budget_tokens},
+    manifest["selection"] = {{"selector", selection->policy.selector},
+                             {"budget_tokens", selection->policy.budget_tokens},
                              {"block_tokens", selection->block_tokens}};
   }
   std::ofstream out(staged.path() + "/trace.json");

@@ -44,8 +44,7 @@ class TraceRecorder {
   // Tokens of which all layers were seen.
   size_t tokens() const noexcept;
   struct Selection {
-    std::string selector = "quest";
-    size_t budget_tokens = 512;
+    attention::PolicyOptions policy = {};  // as SelectionReplay's
     size_t block_tokens = 16;
   };
   // The folder appears whole or not at all. selection: whose scores it has, null for none. Throws

@@ -108,6 +108,7 @@ void AddAttentionBench(CLI::App& attention) {
       "bench", "The time of a token by length of the context, beside llama.cpp's own attention");
   AddModelOptions(*command, options->model);
   AddSettingLists(*command, options->lists);
+  AddPolicyDetails(*command, options->model);
   command->add_option("--text", options->text, "The file of the context; -: the standard input")
       ->required();
   command->add_option("--contexts", options->contexts, "Lengths in tokens")

@@ -138,6 +138,7 @@ void AddAttentionEval(CLI::App& attention) {
       "eval", "Perplexity and passkey retrieval of sparse attention beside llama.cpp's dense one");
   AddModelOptions(*command, options->model);
   AddSettingLists(*command, options->lists);
+  AddPolicyDetails(*command, options->model);
   command->add_option("--text", options->texts, "Files to measure perplexity on")->delimiter(',');
   command->add_option("--window", options->window, "Tokens of a stretch of text")
       ->capture_default_str()

@@ -51,6 +51,38 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
       ->needs(tier);
 }
 
+CLI::Option* AddPolicyDetails(CLI::App& command, ModelOptions& options) {
+  llama::SessionOptions& session = options.session;
+  command
+      .add_option("--dense-layers", session.policy.dense_layers,
+                  "First layers that attend to everything; default: the selector's own")
+      ->check(WholeNumber(0, 1 << 16));
+  command
+      .add_option("--sinks", session.policy.sink_blocks,
+                  "Blocks at the start that every selection holds; default: the selector's own")
+      ->check(WholeNumber(0, kMostTokens));
+  command
+      .add_option("--window-blocks", session.policy.window_blocks,
+                  "Blocks at the end that every selection holds; default: the selector's own")
+      ->check(WholeNumber(1, kMostTokens));
+  command.add_option("--predictor", options.predictor, "Of prr: previous, ema or regression")
+      ->capture_default_str()
+      ->check(ParsedBy([](const std::string& text) { attention::ParsePredictor(text); }));
+  command.add_option("--extras", options.extras, "Of prr: drop what was not selected, or keep it")
+      ->capture_default_str()
+      ->check(ParsedBy([](const std::string& text) { attention::ParseExtras(text); }));
+  command
+      .add_option("--scan", options.scan,
+                  "flat, or bounded: the same blocks with fewer scores, in long contexts")
+      ->capture_default_str()
+      ->check(ParsedBy([](const std::string& text) { attention::ParseScan(text); }));
+  return command
+      .add_option("--speculate", session.policy.speculated_blocks,
+                  "Of prr: blocks a KV head speculates on; default: what --budgets says, else none "
+                  "in memory, and twice the budget with a tier")
+      ->check(WholeNumber(0, kMostTokens));
+}
+
 void AddPolicyOptions(CLI::App& command, ModelOptions& options) {
   llama::SessionOptions& session = options.session;
   command
@@ -68,24 +100,7 @@ void AddPolicyOptions(CLI::App& command, ModelOptions& options) {
                   "Tokens a head attends to in a step, sinks and window counted")
       ->capture_default_str()
       ->check(WholeNumber(1, kMostTokens));
-  command.add_option("--predictor", options.predictor, "Of prr: previous, ema or regression")
-      ->capture_default_str()
-      ->check(ParsedBy([](const std::string& text) { attention::ParsePredictor(text); }));
-  command.add_option("--extras", options.extras, "Of prr: drop what was not selected, or keep it")
-      ->capture_default_str()
-      ->check(ParsedBy([](const std::string& text) { attention::ParseExtras(text); }));
-  command
-      .add_option("--scan", options.scan,
-                  "flat, or bounded: the same blocks with fewer scores, in long contexts")
-      ->capture_default_str()
-      ->check(ParsedBy([](const std::string& text) { attention::ParseScan(text); }));
-  auto* speculate =
-      command
-          .add_option(
-              "--speculate", session.policy.speculated_blocks,
-              "Of prr: blocks a KV head speculates on; default: what --budgets says, else none "
-              "in memory, and twice the budget with a tier")
-          ->check(WholeNumber(0, kMostTokens));
+  CLI::Option* speculate = AddPolicyDetails(command, options);
   auto* budgets = command
                       .add_option("--budgets", options.budgets,
                                   "Of prr: a table of `offpath attention profile`")

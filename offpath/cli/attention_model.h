@@ -28,7 +28,9 @@ struct ModelOptions {
 // Adds -m and how it is run to a command: threads, memory, types. `options` lives as long as the
 // command.
 void AddModelOptions(CLI::App& command, ModelOptions& options);
-// Adds --policy and what belongs to it.
+// Adds what a policy's selection and speculation are like. Returns --speculate.
+CLI::Option* AddPolicyDetails(CLI::App& command, ModelOptions& options);
+// Adds --policy and what belongs to it, these details too.
 void AddPolicyOptions(CLI::App& command, ModelOptions& options);
 
 // With what the options say. Throws as MakeSession().

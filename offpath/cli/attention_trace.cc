@@ -64,8 +64,7 @@ void Run(const Options& options) {
       progress("reading the text", t + 1, tokens);
     }
   }
-  const llama::TraceRecorder::Selection selection = {.selector = used.policy.selector,
-                                                     .budget_tokens = used.policy.budget_tokens,
+  const llama::TraceRecorder::Selection selection = {.policy = used.policy,
                                                      .block_tokens = used.block_tokens};
   recorder.Write(options.folder, options.replace, options.selections ? &selection : nullptr);
   if (options.json) {

@@ -117,6 +117,21 @@ TEST_F(AttentionModel, EvalPrintsALineASetting) {
   EXPECT_THAT(names, testing::ElementsAre("llama.cpp", "dense", "serial quest 64"));
 }
 
+TEST_F(AttentionModel, EvalTakesAPolicysDetails) {
+  const auto perplexity = [&](std::vector<std::string> details) {
+    std::vector<std::string> arguments = {
+        "--text", folder_ / "text.txt", "--window", "150",       "--prefix", "120",   "--windows",
+        "1",      "--policies",         "serial",   "--budgets", "64",       "--json"};
+    arguments.insert(arguments.end(), details.begin(), details.end());
+    const auto run = Run("eval", arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    const std::string last = run.out.substr(run.out.find('\n') + 1);
+    return nlohmann::json::parse(last)["over_llama_cpp"].get<double>();
+  };
+  EXPECT_NEAR(perplexity({"--dense-layers", "30"}), 1, 0.05);
+  EXPECT_NE(perplexity({"--sinks", "1", "--window-blocks", "2"}), perplexity({}));
+}
+
 TEST_F(AttentionModel, EvalScoresPasskeys) {
   const auto eval = Run("eval", {"--passkey", "200", "--trials", "1", "--policies", "dense"});
   ASSERT_EQ(eval.exit_code, 0) << eval.err;

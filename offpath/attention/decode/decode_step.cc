@@ -426,13 +426,15 @@ void DecodeStep::Count(DecodeCounters& counters) const {
 }
 
 StepInput DecodeStep::InputOf(const StepTarget& target, size_t kv_head) const {
+  const size_t budget = options_.policy.budget_tokens / options_.cache.shape.block_tokens;
   return {.selector = *selector_,
           .index = target.index,
           .layer = target.layer,
           .kv_head = kv_head,
           .tokens = tokens_,
           .blocks = blocks_,
-          .budget = options_.policy.budget_tokens / options_.cache.shape.block_tokens};
+          .budget = budget,
+          .kept = KeptBlocks(options_.policy, *selector_, budget)};
 }
 
 }  // namespace offpath::attention

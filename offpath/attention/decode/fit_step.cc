@@ -65,13 +65,15 @@ void FitStep::FitHead(const StepTarget& target, size_t kv_head, HeadPlan& plan) 
 
 StepInput FitStep::InputOf(const StepTarget& target, size_t kv_head, size_t tokens) const {
   const size_t block_tokens = options_.cache.shape.block_tokens;
+  const size_t budget = options_.policy.budget_tokens / block_tokens;
   return {.selector = *selector_,
           .index = target.index,
           .layer = target.layer,
           .kv_head = kv_head,
           .tokens = tokens,
           .blocks = (tokens + block_tokens - 1) / block_tokens,
-          .budget = options_.policy.budget_tokens / block_tokens};
+          .budget = budget,
+          .kept = KeptBlocks(options_.policy, *selector_, budget)};
 }
 
 }  // namespace offpath::attention

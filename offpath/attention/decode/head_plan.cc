@@ -20,6 +20,14 @@ size_t Difference(std::span<const uint32_t> a, std::span<const uint32_t> b,
   return both;
 }
 
+AlwaysKept KeptBlocks(const PolicyOptions& policy, const Selector& selector,
+                      size_t budget) noexcept {
+  AlwaysKept kept = selector.kept();
+  if (policy.sink_blocks != PolicyOptions::kPublished) kept.sinks = policy.sink_blocks;
+  if (policy.window_blocks != PolicyOptions::kPublished) kept.window = policy.window_blocks;
+  return KeptWithin(kept, budget);
+}
+
 void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan) {
   plan.scorer.Prepare(in.selector, in.index, {.layer = in.layer, .kv_head = in.kv_head}, query,
                       in.tokens);
@@ -34,8 +42,8 @@ void Predict(const StepInput& in, const PolicyOptions& policy, size_t count, Top
   memory.predicted.clear();
   if (count == 0 || policy.predictor == Predictor::kRegression) return;
   if (policy.predictor == Predictor::kEma) {
-    top.Select({.scores = memory.ema.predictions(), .priorities = {}, .blocks = in.blocks},
-               KeptWithin(in.selector.kept(), in.budget), count, memory.predicted);
+    top.Select({.scores = memory.ema.predictions(), .priorities = {}, .blocks = in.blocks}, in.kept,
+               count, memory.predicted);
     return;
   }
   const size_t most = std::min(count, memory.selection.size());
@@ -47,15 +55,15 @@ void PredictByQuery(const StepInput& in, size_t count, HeadPlan& plan, HeadMemor
   memory.predicted.clear();
   memory.regression.Predict(plan.scorer.queries(), plan.regressed);
   if (plan.regressed.empty()) return;  // a first step has nothing to predict from
-  plan.top.Select({.scores = plan.regressed, .priorities = {}, .blocks = in.blocks},
-                  KeptWithin(in.selector.kept(), in.budget), count, memory.predicted);
+  plan.top.Select({.scores = plan.regressed, .priorities = {}, .blocks = in.blocks}, in.kept, count,
+                  memory.predicted);
 }
 
 void AddLastBlock(const StepInput& in, std::vector<uint32_t>& selection) {
   const auto last = static_cast<uint32_t>(in.blocks - 1);
   if (!selection.empty() && selection.back() == last) return;
   if (selection.size() >= in.budget) {
-    const size_t sinks = KeptWithin(in.selector.kept(), in.budget).sinks;
+    const size_t sinks = in.kept.sinks;
     const size_t oldest = std::min(sinks, selection.size() - 1);
     selection.erase(selection.begin() + static_cast<std::ptrdiff_t>(oldest));
   }
@@ -70,7 +78,7 @@ void ChooseBlocks(const StepInput& in, HeadPlan& plan) {
   plan.top.Select({.scores = plan.scorer.scores(),
                    .priorities = priorities.first(std::min(priorities.size(), whole)),
                    .blocks = in.blocks},
-                  KeptWithin(in.selector.kept(), in.budget), in.budget, plan.selected);
+                  in.kept, in.budget, plan.selected);
 }
 
 void ScoreAndChoose(const StepInput& in, const GroupQuery& query, HeadPlan& plan) {
@@ -82,7 +90,7 @@ void ScoreAndChoose(const StepInput& in, const GroupQuery& query, HeadPlan& plan
 void ChooseByBounds(const StepInput& in, HeadPlan& plan, HeadMemory& memory) {
   // What TopBlocks takes before it looks at a score; the budget is less than there are blocks.
   const size_t whole = ScoredBlocks(in);
-  const AlwaysKept kept = KeptWithin(in.selector.kept(), in.budget);
+  const AlwaysKept kept = in.kept;
   const size_t window = std::min(std::max(kept.window, in.blocks - whole), in.budget);
   const size_t sinks = std::min(kept.sinks, in.budget - window);
   const size_t end = in.blocks - window;

@@ -67,7 +67,13 @@ struct StepInput {
   size_t tokens = 0;  // of the sequence; what the index holds beyond them is not looked at
   size_t blocks = 0;  // of the sequence
   size_t budget = 0;  // blocks
+  AlwaysKept kept;    // within the budget
 };
+
+// What a policy always keeps of a budget in blocks: the selector's, or what the policy has in its
+// place.
+AlwaysKept KeptBlocks(const PolicyOptions& policy, const Selector& selector,
+                      size_t budget) noexcept;
 
 // Makes the feature queries and room for their products.
 void PrepareScores(const StepInput& in, const GroupQuery& query, HeadPlan& plan);

@@ -60,9 +60,14 @@ struct PolicyOptions {
   Policy policy = Policy::kDense;
   Extras extras = Extras::kDrop;
   std::string selector = "quest";
-  // Layers [0, n) attend to everything. kPublished: as many as the selector's authors say.
+  // As many as the selector's authors say.
   static constexpr size_t kPublished = static_cast<size_t>(-1);
+  // Layers [0, n) attend to everything.
   size_t dense_layers = kPublished;
+  // Blocks that every selection holds, at the start and at the end, inside the budget: of the sinks
+  // a quarter of it at most, of the window half.
+  size_t sink_blocks = kPublished;
+  size_t window_blocks = kPublished;  // 0 as 1: the last block is always kept
   // Tokens a KV head attends to in a step, sinks and window counted; rounded down to whole blocks.
   // At least a block; more than the context is dense.
   size_t budget_tokens = 512;

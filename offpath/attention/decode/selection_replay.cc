@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "offpath/attention/decode/head_plan.h"
 #include "offpath/base/error.h"
 
 namespace offpath::attention {
@@ -16,13 +15,14 @@ SelectionReplay::SelectionReplay(const ReplayOptions& options) : options_(option
                                                  " query heads cannot share " +
                                                  std::to_string(options.kv_heads) + " KV heads");
   }
-  selector_ = MakeSelector(options.selector, {.head_dim = options.shape.head_dim,
-                                              .block_tokens = options.shape.block_tokens});
-  budget_ = options.budget_tokens / options.shape.block_tokens;
+  selector_ = MakeSelector(options.policy.selector, {.head_dim = options.shape.head_dim,
+                                                     .block_tokens = options.shape.block_tokens});
+  budget_ = options.policy.budget_tokens / options.shape.block_tokens;
   if (budget_ == 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "a budget of " + std::to_string(options.budget_tokens) + " tokens is less than a " +
-                    "block of " + std::to_string(options.shape.block_tokens));
+    throw Error(ErrorCode::kInvalidArgument, "a budget of " +
+                                                 std::to_string(options.policy.budget_tokens) +
+                                                 " tokens is less than a " + "block of " +
+                                                 std::to_string(options.shape.block_tokens));
   }
 }
 
@@ -63,7 +63,8 @@ ReplayedSteps SelectionReplay::Run(const TokenRows& rows, const QueryRows& queri
                           .kv_head = kv_head,
                           .tokens = tokens,
                           .blocks = (tokens + block_tokens - 1) / block_tokens,
-                          .budget = budget_};
+                          .budget = budget_,
+                          .kept = kept()};
     ScoreAndChoose(
         in,
         {.rows = queries.rows + step * queries.token_stride + kv_head * group * queries.head_stride,

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "offpath/attention/decode/decoder.h"
+#include "offpath/attention/decode/head_plan.h"
 
 namespace offpath::attention {
 
@@ -18,9 +18,8 @@ struct ReplayOptions {
   KvShape shape;  // keys are rounded as in this cache
   size_t kv_heads = 0;
   size_t query_heads = 0;
-  float scale = 1;  // of the dot products
-  std::string selector = "quest";
-  size_t budget_tokens = 512;  // as PolicyOptions'
+  float scale = 1;            // of the dot products
+  PolicyOptions policy = {};  // of which selector, budget and what is always kept count
 };
 
 // Of one layer.
@@ -41,6 +40,9 @@ class SelectionReplay {
   // rows: of all tokens of a layer, [count, kv_heads, head_dim]; queries: of its last ones, each a
   // step. Throws kInvalidArgument for more steps than tokens, and as KvCache::Append().
   ReplayedSteps Run(const TokenRows& rows, const QueryRows& queries) const;
+
+  // Blocks that every selection holds.
+  AlwaysKept kept() const noexcept { return KeptBlocks(options_.policy, *selector_, budget_); }
 
  private:
   ReplayOptions options_;

@@ -157,14 +157,16 @@ Quantiles ProfiledDecoder::MeasurePrediction(size_t blocks) const {
   const auto selector = MakeSelector(
       shape.selector, {.head_dim = shape.kv.head_dim, .block_tokens = shape.kv.block_tokens});
   const SelectionIndex index(selector, decoder_.options().cache);
+  PolicyOptions policy = decoder_.options().policy;
+  policy.policy = Policy::kPrr;
+  policy.predictor = shape.predictor;
+  const size_t budget = shape.budget_tokens / shape.kv.block_tokens;
   const StepInput in = {.selector = *selector,
                         .index = index,
                         .tokens = tokens_,
                         .blocks = decoder_.cache().Blocks(id_, 0),
-                        .budget = shape.budget_tokens / shape.kv.block_tokens};
-  PolicyOptions policy = decoder_.options().policy;
-  policy.policy = Policy::kPrr;
-  policy.predictor = shape.predictor;
+                        .budget = budget,
+                        .kept = KeptBlocks(policy, *selector, budget)};
   std::vector<LandmarkScore> scores(tokens_ / shape.kv.block_tokens);
   HeadPlan plan;
   std::vector<HeadMemory> heads(shape.kv_heads);

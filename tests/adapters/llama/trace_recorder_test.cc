@@ -17,7 +17,8 @@ constexpr size_t kBudget = 64, kPrefix = 200, kSteps = 12;
 struct Recorded {
   explicit Recorded(const TempFolder& folder) {
     const WrittenModel model;
-    const TraceRecorder::Selection selection = {.selector = "quest", .budget_tokens = kBudget};
+    const TraceRecorder::Selection selection = {
+        .policy = {.selector = "quest", .budget_tokens = kBudget}};
     TraceRecorder recorder(3, kSteps);
     SessionOptions options = {.threads = 1, .context = 512, .observe = recorder.observer()};
     options.policy = {.policy = attention::Policy::kSerial,

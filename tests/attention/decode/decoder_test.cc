@@ -51,6 +51,34 @@ TEST(Decoder, ResultsAreTheSameBitsForAnyNumberOfWorkers) {
   }
 }
 
+TEST(Decoder, APolicysOwnSinksAndWindowAreInEverySelectionAndItsBudget) {
+  PolicyOptions options = PolicyOf(Policy::kSerial, "quest");
+  options.budget_tokens = 12 * 16;
+  options.sink_blocks = 2;
+  options.window_blocks = 4;
+  options.bounded_from = 1;
+  const Trajectory serial = RunModel(OptionsOf({KvType::kF32, options}), 400, 20, 1);
+  size_t sparse = 0;
+  for (size_t i = 0; i < serial.selections.size(); ++i) {
+    const std::vector<uint32_t>& selection = serial.selections[i];
+    if (selection.empty()) continue;  // a dense layer
+    ++sparse;
+    const auto blocks = static_cast<uint32_t>((401 + i / (kLayers * kKvHeads) + 15) / 16);
+    ASSERT_EQ(selection.size(), 12U);
+    EXPECT_EQ(selection[0], 0U);
+    EXPECT_EQ(selection[1], 1U);
+    for (uint32_t b = 0; b < 4; ++b) EXPECT_EQ(selection[8 + b], blocks - 4 + b);
+  }
+  EXPECT_EQ(sparse, 20 * kKvHeads);
+  options.policy = Policy::kPrr;
+  options.speculated_blocks = 14;
+  options.scan = Scan::kBounded;
+  const Trajectory prr = RunModel(OptionsOf({KvType::kF32, options}), 400, 20, 2);
+  EXPECT_EQ(prr.selections, serial.selections);
+  EXPECT_LT(LargestDifference(prr, serial), 2e-6);
+  EXPECT_GT(prr.counters.covered_blocks, 20 * kKvHeads * 6);
+}
+
 TEST(Decoder, ABudgetOfTheWholeContextIsDense) {
   PolicyOptions policy = PolicyOf(Policy::kSerial, "quest");
   policy.budget_tokens = 1 << 20;

@@ -54,8 +54,7 @@ ReplayOptions ReplayOf(const std::string& selector) {
           .kv_heads = kKvHeads,
           .query_heads = kKvHeads * kGroup,
           .scale = 0.25F,
-          .selector = selector,
-          .budget_tokens = 100};
+          .policy = {.selector = selector, .budget_tokens = 100}};
 }
 
 TEST(SelectionReplay, FindsWhatTheDecodersStepsSelected) {
@@ -134,7 +133,7 @@ TEST(SelectionReplay, RefusesWhatDoesNotFit) {
   heads.query_heads = 5;
   EXPECT_THROW(SelectionReplay{heads}, Error);
   ReplayOptions budget = ReplayOf("quest");
-  budget.budget_tokens = 15;
+  budget.policy.budget_tokens = 15;
   EXPECT_THROW(SelectionReplay{budget}, Error);
   EXPECT_THROW(SelectionReplay(ReplayOf("no-such")), Error);
   EXPECT_THROW(SelectionReplay(ReplayOf("quest")).Run(text.Tokens(0, 2), text.Queries(0, 3)),
