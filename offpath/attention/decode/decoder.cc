@@ -9,6 +9,7 @@
 
 #include "offpath/attention/decode/decode_step.h"
 #include "offpath/attention/decode/fit_step.h"
+#include "offpath/attention/decode/head_plan.h"
 #include "offpath/attention/decode/prefill_step.h"
 #include "offpath/attention/decode/speculated_blocks.h"
 #include "offpath/attention/tier/block_file.h"
@@ -28,12 +29,7 @@ std::shared_ptr<const Selector> SelectorOf(const DecoderOptions& options) {
 
 DecoderOptions Checked(const DecoderOptions& options) {
   const KvCacheOptions& cache = options.cache;
-  if (cache.kv_heads == 0 || options.query_heads == 0 ||
-      options.query_heads % cache.kv_heads != 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                std::to_string(options.query_heads) + " query heads cannot share " +
-                    std::to_string(cache.kv_heads) + " KV heads evenly");
-  }
+  CheckHeads(options.query_heads, cache.kv_heads);
   if (options.layers.size() != cache.layers) {
     throw Error(ErrorCode::kInvalidArgument, "options of " + std::to_string(options.layers.size()) +
                                                  " layers for a KV cache of " +
@@ -49,11 +45,8 @@ DecoderOptions Checked(const DecoderOptions& options) {
     }
   }
   CheckEma(options.policy.ema);
-  if (options.policy.policy != Policy::kDense &&
-      options.policy.budget_tokens < cache.shape.block_tokens) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "a budget of " + std::to_string(options.policy.budget_tokens) +
-                    " tokens is less than a block of " + std::to_string(cache.shape.block_tokens));
+  if (options.policy.policy != Policy::kDense) {
+    CheckBudget(options.policy.budget_tokens, cache.shape.block_tokens);
   }
   const std::vector<SpeculationStep>& speculation = options.policy.speculation;
   for (size_t i = 1; i < speculation.size(); ++i) {

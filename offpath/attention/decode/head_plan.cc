@@ -1,6 +1,9 @@
 #include "offpath/attention/decode/head_plan.h"
 
 #include <algorithm>
+#include <string>
+
+#include "offpath/base/error.h"
 
 namespace offpath::attention {
 
@@ -18,6 +21,20 @@ size_t Difference(std::span<const uint32_t> a, std::span<const uint32_t> b,
     }
   }
   return both;
+}
+
+void CheckHeads(size_t query_heads, size_t kv_heads) {
+  if (kv_heads > 0 && query_heads > 0 && query_heads % kv_heads == 0) return;
+  throw Error(ErrorCode::kInvalidArgument, std::to_string(query_heads) +
+                                               " query heads cannot share " +
+                                               std::to_string(kv_heads) + " KV heads evenly");
+}
+
+void CheckBudget(size_t budget_tokens, size_t block_tokens) {
+  if (budget_tokens >= block_tokens) return;
+  throw Error(ErrorCode::kInvalidArgument, "a budget of " + std::to_string(budget_tokens) +
+                                               " tokens is less than a block of " +
+                                               std::to_string(block_tokens));
 }
 
 AlwaysKept KeptBlocks(const PolicyOptions& policy, const Selector& selector,

@@ -70,6 +70,11 @@ struct StepInput {
   AlwaysKept kept;    // within the budget
 };
 
+// Throw kInvalidArgument where query heads do not share KV heads evenly, and where a budget is less
+// than a block.
+void CheckHeads(size_t query_heads, size_t kv_heads);
+void CheckBudget(size_t budget_tokens, size_t block_tokens);
+
 // What a policy always keeps of a budget in blocks: the selector's, or what the policy has in its
 // place.
 AlwaysKept KeptBlocks(const PolicyOptions& policy, const Selector& selector,

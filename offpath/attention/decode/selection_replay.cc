@@ -3,27 +3,18 @@
 #include <algorithm>
 #include <limits>
 
+#include "offpath/attention/decode/head_plan.h"
 #include "offpath/base/error.h"
 
 namespace offpath::attention {
 
 SelectionReplay::SelectionReplay(const ReplayOptions& options) : options_(options) {
   CheckShape(options.shape);
-  if (options.kv_heads == 0 || options.query_heads == 0 ||
-      options.query_heads % options.kv_heads != 0) {
-    throw Error(ErrorCode::kInvalidArgument, std::to_string(options.query_heads) +
-                                                 " query heads cannot share " +
-                                                 std::to_string(options.kv_heads) + " KV heads");
-  }
+  CheckHeads(options.query_heads, options.kv_heads);
+  CheckBudget(options.policy.budget_tokens, options.shape.block_tokens);
   selector_ = MakeSelector(options.policy.selector, {.head_dim = options.shape.head_dim,
                                                      .block_tokens = options.shape.block_tokens});
   budget_ = options.policy.budget_tokens / options.shape.block_tokens;
-  if (budget_ == 0) {
-    throw Error(ErrorCode::kInvalidArgument, "a budget of " +
-                                                 std::to_string(options.policy.budget_tokens) +
-                                                 " tokens is less than a " + "block of " +
-                                                 std::to_string(options.shape.block_tokens));
-  }
 }
 
 ReplayedSteps SelectionReplay::Run(const TokenRows& rows, const QueryRows& queries) const {
@@ -64,7 +55,7 @@ ReplayedSteps SelectionReplay::Run(const TokenRows& rows, const QueryRows& queri
                           .tokens = tokens,
                           .blocks = (tokens + block_tokens - 1) / block_tokens,
                           .budget = budget_,
-                          .kept = kept()};
+                          .kept = KeptBlocks(options_.policy, *selector_, budget_)};
     ScoreAndChoose(
         in,
         {.rows = queries.rows + step * queries.token_stride + kv_head * group * queries.head_stride,

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "offpath/attention/decode/decoder.h"
-#include "offpath/attention/decode/head_plan.h"
 
 namespace offpath::attention {
 
@@ -40,9 +39,6 @@ class SelectionReplay {
   // rows: of all tokens of a layer, [count, kv_heads, head_dim]; queries: of its last ones, each a
   // step. Throws kInvalidArgument for more steps than tokens, and as KvCache::Append().
   ReplayedSteps Run(const TokenRows& rows, const QueryRows& queries) const;
-
-  // Blocks that every selection holds.
-  AlwaysKept kept() const noexcept { return KeptBlocks(options_.policy, *selector_, budget_); }
 
  private:
   ReplayOptions options_;
