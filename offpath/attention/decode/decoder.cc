@@ -150,7 +150,7 @@ struct Decoder::State {
   // Calls what reads from the tier: an Error of its fails the sequence.
   template <typename Call>
   void Guard(Sequence& sequence, Call call);
-  // The whole blocks of a layer, but the newest, leave memory.
+  // The whole blocks of a layer, but the newest, leave memory. Throws as KvCache::Spill().
   void SpillWhole(Sequence& sequence, SequenceId id, size_t layer);
   // What landmarks of coming tokens are made from is in memory.
   void RestoreNewest(Sequence& sequence, SequenceId id, size_t layer);
@@ -320,10 +320,15 @@ void Decoder::Attend(SequenceId id, size_t layer, const QueryRows& queries,
     }
   };
   if (worker.index != 0 || state.tier == nullptr) return run();
-  // What the step brought into memory goes again, also where it failed.
+  // What the step brought into memory goes again, also where it failed. What cannot be written
+  // stays: the output is there, and the next Append() tries again and says why not.
   const size_t spilled = sequence.spilled[layer];
   const auto spill_again = [&] {
-    if (sequence.spilled[layer] < spilled) state.SpillWhole(sequence, id, layer);
+    if (sequence.spilled[layer] >= spilled) return;
+    try {
+      state.SpillWhole(sequence, id, layer);
+    } catch (const Error&) {
+    }
   };
   try {
     state.Guard(sequence, run);

@@ -12,7 +12,8 @@
 // With a tier (DecoderOptions::tier), a step that cannot read a block throws an Error that names
 // layer, KV head and block, and the sequence takes no more calls but Free(), each throwing the
 // same: what it attends to is not complete. Nothing is written to the output then. Other sequences
-// go on.
+// go on. A block that cannot be written stays in memory: Append() throws an Error that names it and
+// changes nothing, so that the sequence goes on where there is room again.
 //
 // Not thread-safe but for Attend() by the workers of one step: no other call may run meanwhile.
 #pragma once
@@ -96,8 +97,8 @@ class Decoder {
   // Does nothing for a layer or a policy that does not predict. Throws as Attend().
   void FitPredictor(SequenceId id, size_t layer, const QueryRows& queries, const Worker& worker);
 
-  // The blocks that KV head attended to in the sequence's last decode step of a layer, ascending;
-  // empty after a dense one.
+  // The blocks that KV head selected in the sequence's last decode step of a layer, ascending;
+  // empty after a dense one. With reuse, the step attended to those of the step before.
   const std::vector<uint32_t>& LastSelection(SequenceId id, size_t layer, size_t kv_head) const;
 
   const DecoderOptions& options() const noexcept;

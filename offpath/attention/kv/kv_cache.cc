@@ -162,7 +162,15 @@ void KvCache::Spill(SequenceId id, size_t layer, size_t block) {
   Part& part = PartOf(PageOf(id, layer, 0, block), layer);
   if (part.memory == kNoPart) return;
   if (tier_ == nullptr) throw Error(ErrorCode::kInvalidArgument, "a KV cache without a tier");
-  if (part.run == kNoRun) part.run = tier_->Spill({MemoryOf(part.memory), part_bytes_});
+  if (part.run == kNoRun) {
+    try {
+      part.run = tier_->Spill({MemoryOf(part.memory), part_bytes_});
+    } catch (const Error& error) {
+      throw Error(error.code(), "layer " + std::to_string(layer) + ", block " +
+                                    std::to_string(block) + " of sequence " + std::to_string(id) +
+                                    " could not be written: " + std::string(error.message()));
+    }
+  }
   FreePart(part);
 }
 

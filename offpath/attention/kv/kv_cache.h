@@ -78,7 +78,7 @@ class KvCache {
   HeadBlockPlace Locate(SequenceId id, size_t layer, size_t kv_head, size_t block) const;
 
   // Gives back the memory of a block's head blocks in a layer; no effect where it is spilled. The
-  // block is whole. Throws what the tier says, with the block still in memory.
+  // block is whole. Throws what the tier says, naming layer and block, which is still in memory.
   void Spill(SequenceId id, size_t layer, size_t block);
   // Brings blocks [first, end) of a layer into memory; true where any was not. Throws
   // kResourceExhausted where memory runs out, and naming layer, KV head and block where the tier

@@ -1,4 +1,4 @@
-// A tier that fails in a chosen way for chosen blocks.
+// A tier that fails in a chosen way: reads of chosen blocks, or writes.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "offpath/attention/tier/block_tier.h"
+#include "offpath/base/error.h"
 
 namespace offpath::attention {
 
@@ -20,13 +21,18 @@ using Fault = std::function<std::string(uint64_t block)>;
 
 class FaultyTier final : public BlockTier {
  public:
-  // `fault` is the test's, and may change while no call is in progress.
-  FaultyTier(std::unique_ptr<BlockTier> inner, const Fault* fault)
-      : inner_(std::move(inner)), fault_(fault) {}
+  // Both are the test's, and may change while no call is in progress. write_fault: what writes fail
+  // with, as a full disk's; empty or null: they do not.
+  FaultyTier(std::unique_ptr<BlockTier> inner, const Fault* fault,
+             const std::string* write_fault = nullptr)
+      : inner_(std::move(inner)), fault_(fault), write_fault_(write_fault) {}
 
   size_t block_bytes() const noexcept override { return inner_->block_bytes(); }
   std::string description() const override { return "faulty " + inner_->description(); }
   void Write(uint64_t first, std::span<const std::byte> blocks) override {
+    if (write_fault_ != nullptr && !write_fault_->empty()) {
+      throw Error(ErrorCode::kResourceExhausted, *write_fault_);
+    }
     inner_->Write(first, blocks);
   }
   void Submit(std::span<const BlockRead> reads) override {
@@ -51,6 +57,7 @@ class FaultyTier final : public BlockTier {
  private:
   std::unique_ptr<BlockTier> inner_;
   const Fault* fault_;
+  const std::string* write_fault_;
   std::vector<BlockReadDone> failed_;
 };
 
