@@ -23,7 +23,7 @@ BUILD = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build")
 # Tokens of each text that lie before the trace's: the texts begin with lists of names and contents.
 TEXTS = {"bible": 100_000, "anarchism": 200_000}
 TOKENS, FIT_STEPS, STEPS = 8192, 64, 256
-SELECTORS = ("quest", "mean-std", "arkvale", "infllm", "shadowkv", "double-sparsity")
+SELECTORS = ("quest", "mean-std", "arkvale", "infllm", "shadowkv", "double-sparsity", "i4-keys")
 BUDGET = 32
 SHARES = {"1.5xk": 48, "2xk": 64}
 

@@ -60,21 +60,23 @@ struct Setting {
 
 std::vector<Setting> Settings(bool all) {
   std::vector<Setting> settings = {
-      {.policy = Policy::kSerial, .selector = "quest", .windows = kBestWindows},
-      {.policy = Policy::kSerial, .selector = "mean-std", .windows = kBestWindows},
-      {.policy = Policy::kPrr, .selector = "quest", .windows = kBestWindows}};
+      {.policy = Policy::kSerial, .selector = "i4-keys", .windows = kBestWindows},
+      {.policy = Policy::kPrr, .selector = "i4-keys", .windows = kBestWindows},
+      {.policy = Policy::kSerial, .selector = "quest", .windows = kBestWindows}};
   if (!all) return settings;
   for (const size_t budget : {256, 512, 1024, 2048}) {
-    for (const char* selector :
-         {"quest", "mean-std", "arkvale", "infllm", "shadowkv", "streaming", "oracle"}) {
-      if (budget == 512 && (selector == settings[0].selector || selector == settings[1].selector)) {
-        continue;
-      }
+    // infllm-v2 attends to all of a window: it selects from 8,192 tokens on.
+    for (const char* selector : {"quest", "mean-std", "arkvale", "infllm", "shadowkv", "streaming",
+                                 "double-sparsity", "i4-keys", "oracle"}) {
+      const bool measured = std::any_of(settings.begin(), settings.end(), [&](const Setting& s) {
+        return s.selector == selector && s.budget == budget;
+      });
+      if (measured) continue;
       settings.push_back({.policy = Policy::kSerial, .selector = selector, .budget = budget});
     }
   }
   settings.push_back({.policy = Policy::kReuse, .selector = "quest"});
-  settings.push_back({.policy = Policy::kReuse, .selector = "mean-std"});
+  settings.push_back({.policy = Policy::kReuse, .selector = "i4-keys"});
   return settings;
 }
 

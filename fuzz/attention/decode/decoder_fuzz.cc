@@ -84,9 +84,9 @@ std::optional<offpath::ErrorCode> CodeOf(Call call) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const auto type = static_cast<KvType>(input.Next() % 4);
-  const char* selectors[] = {"quest",    "mean-std", "arkvale",        "infllm",
-                             "shadowkv", "oracle",   "double-sparsity"};
-  const size_t selector = input.Next() % 7;
+  const char* selectors[] = {"quest",    "mean-std", "arkvale",         "infllm",
+                             "shadowkv", "oracle",   "double-sparsity", "i4-keys"};
+  const size_t selector = input.Next() % std::size(selectors);
   PolicyOptions serial = {.policy = Policy::kSerial,
                           .selector = selectors[selector],
                           .dense_layers = 0,

@@ -21,7 +21,7 @@
 #include "offpath/attention/partial/softmax-inl.h"
 
 // After hwy/highway.h:
-#include "offpath/attention/partial/target-inl.h"
+#include "offpath/base/simd_target-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace offpath::attention::HWY_NAMESPACE {

@@ -20,37 +20,23 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "hwy/highway.h"
 #include "offpath/attention/partial/chunk_kernels.h"
 #include "offpath/attention/partial/kv_load-inl.h"
 #include "offpath/attention/partial/read_ahead.h"
 #include "offpath/attention/partial/unrolled-inl.h"
+#include "offpath/base/byte_dot-inl.h"
 
 // After hwy/highway.h:
-#include "offpath/attention/partial/target-inl.h"
+#include "offpath/base/simd_target-inl.h"
 
 #if HWY_TARGET == HWY_AVX3_DL
 HWY_BEFORE_NAMESPACE();
 namespace offpath::attention::HWY_NAMESPACE {
 
-// sum + the products of four unsigned with four signed bytes in each lane.
-HWY_INLINE __m512i Dot4(__m512i sum, __m512i bytes, __m512i signed_bytes) {
-#if HWY_COMPILER_GCC
-  // The intrinsic of g++ 12 copies the sum to another register and back.
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(bytes), "v"(signed_bytes));
-  return sum;
-#else
-  return _mm512_dpbusd_epi32(sum, bytes, signed_bytes);
-#endif
-}
-
-HWY_INLINE __m512i Broadcast4(const void* bytes) {
-  int32_t four = 0;
-  std::memcpy(&four, bytes, sizeof(four));
-  return _mm512_set1_epi32(four);
-}
+using offpath::HWY_NAMESPACE::Broadcast4;
+using offpath::HWY_NAMESPACE::Dot4;
 
 // The sums read ahead in seven steps of eight: the rest is left to what comes between them, which
 // takes a sixth of the time or more, and a read that comes faster than memory answers is dropped

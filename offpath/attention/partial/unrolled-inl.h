@@ -23,7 +23,7 @@
 #define OFFPATH_INLINE_BODY __attribute__((always_inline)) HWY_ATTR
 
 // After hwy/highway.h:
-#include "offpath/attention/partial/target-inl.h"
+#include "offpath/base/simd_target-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace offpath::attention::HWY_NAMESPACE {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "offpath/attention/select/code_scores.h"
+
 #undef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
@@ -105,6 +107,9 @@ HWY_EXPORT(ScoreAll);
 
 void ScoreLandmarks(const LandmarkTable& table, const FeatureQueries& queries, size_t first,
                     size_t end, float* scores, size_t stride) noexcept {
+  if (table.format() == LandmarkFormat::kI4) {
+    return ScoreCodes(table, queries, first, end, scores, stride);
+  }
   HWY_DYNAMIC_DISPATCH(ScoreAll)(table, queries, first, end, scores, stride);
 }
 

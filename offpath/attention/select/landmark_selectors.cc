@@ -8,6 +8,7 @@
 #include "offpath/attention/kv/kv_shape.h"
 #include "offpath/attention/select/key_statistics.h"
 #include "offpath/attention/select/selectors.h"
+#include "offpath/attention/select/token_mass.h"
 
 namespace offpath::attention {
 namespace {
@@ -145,15 +146,7 @@ float TokenMassSelector::Summarize(const float* keys, float* features) const noe
 
 void TokenMassSelector::Combine(const Products& products, size_t blocks,
                                 float* scores) const noexcept {
-  std::fill_n(scores, blocks, 0.0F);
-  for (size_t h = 0; h < products.heads; ++h) {
-    float* row = products.rows + h * products.stride;
-    Softmax(row, products.landmarks, products.scale);
-    for (size_t b = 0; b < blocks && (b + 1) * block_tokens() <= products.landmarks; ++b) {
-      const float* of_block = row + b * block_tokens();
-      scores[b] += std::accumulate(of_block, of_block + block_tokens(), 0.0F);
-    }
-  }
+  TokenMass(products, block_tokens(), blocks, scores);
 }
 
 }  // namespace offpath::attention

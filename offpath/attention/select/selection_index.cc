@@ -28,10 +28,11 @@ SelectionIndex::SelectionIndex(std::shared_ptr<const Selector> selector,
   const LandmarkShape shape = selector_ == nullptr ? LandmarkShape() : selector_->landmarks();
   const size_t labels = selector_ == nullptr ? 0 : selector_->labels();
   const size_t features = labels > 0 ? labels : shape.features;
-  heads_.resize(cache.layers * cache.kv_heads, Head{.landmarks = LandmarkTable(features),
-                                                    .bounds = BoundedTable(bounds_ ? features : 0),
-                                                    .priorities = {},
-                                                    .labels = {}});
+  heads_.resize(cache.layers * cache.kv_heads,
+                Head{.landmarks = LandmarkTable(features, shape.format),
+                     .bounds = BoundedTable(bounds_ ? features : 0),
+                     .priorities = {},
+                     .labels = {}});
   keys_.resize(shape.length * cache.shape.head_dim);
   features_.resize(shape.features);
   if (selector_ == nullptr) return;

@@ -33,6 +33,7 @@ struct LandmarkShape {
   size_t length = 0;    // tokens
   size_t stride = 0;    // tokens; a divisor of the block's tokens; 0: the selector has no landmarks
   size_t features = 0;  // floats a landmark
+  LandmarkFormat format = LandmarkFormat::kF16;  // that they are kept in
 };
 
 inline constexpr size_t kLabelTokens = 256;

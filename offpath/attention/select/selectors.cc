@@ -31,6 +31,7 @@ const std::vector<Entry>& Entries() {
       {{"streaming", "the first four tokens and the latest", 16}, Make<StreamingSelector>},
       {{"double-sparsity", "softmax over an eighth of the channels", 16},
        Make<DoubleSparsitySelector>},
+      {{"i4-keys", "softmax over keys of 4 bits", 16}, Make<I4KeysSelector>},
       {{"oracle", "the true softmax mass of every block", 16}, Make<OracleSelector>}};
   return kEntries;
 }

@@ -136,7 +136,7 @@ class StreamingSelector final : public Selector {
 // A landmark a token; a block scores sum_h of the softmax over all tokens, summed over its own.
 class TokenMassSelector : public HeadQuerySelector {
  public:
-  LandmarkShape landmarks() const noexcept final { return {1, 1, head_dim()}; }
+  LandmarkShape landmarks() const noexcept override { return {1, 1, head_dim()}; }
   AlwaysKept kept() const noexcept final { return {}; }
   float Summarize(const float* keys, float* features) const noexcept final;
   void Combine(const Products& products, size_t blocks, float* scores) const noexcept final;
@@ -155,6 +155,18 @@ class DoubleSparsitySelector final : public TokenMassSelector {
   std::string_view name() const noexcept override { return "double-sparsity"; }
   size_t labels() const noexcept override { return (head_dim() + 31) / 32 * 4; }
   size_t dense_below() const noexcept override { return kLabelTokens; }
+};
+
+// The oracle's scores by keys of 4 bits, of which a step reads 36 bytes a token at 64 channels: on
+// 8K of real text the blocks that it selects have all but 1.02 times the mass that the oracle's
+// lose, where Quest's lose 1.5 times as much (32 blocks of 16, SmolLM2-135M).
+class I4KeysSelector final : public TokenMassSelector {
+ public:
+  explicit I4KeysSelector(const SelectorShape& shape) : TokenMassSelector(shape) {}
+  std::string_view name() const noexcept override { return "i4-keys"; }
+  LandmarkShape landmarks() const noexcept override {
+    return {1, 1, head_dim(), LandmarkFormat::kI4};
+  }
 };
 
 // The blocks that the attention gives the most weight. It reads every key, and is what other

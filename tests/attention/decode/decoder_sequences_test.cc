@@ -53,7 +53,7 @@ TEST(Decoder, ForkedAndCutSequencesAttendAsThoseMadeFromScratch) {
   const std::vector<float> other = RandomFloats(2, 90 * kKvHeads * kDim);
   const std::vector<float> query = RandomFloats(3, kHeads * kDim);
   for (const char* selector : {"quest", "mean-std", "arkvale", "infllm", "shadowkv", "streaming",
-                               "double-sparsity", "oracle"}) {
+                               "double-sparsity", "i4-keys", "oracle"}) {
     SCOPED_TRACE(selector);
     const DecoderOptions options =
         OptionsOf({.policy = Policy::kSerial, .selector = selector, .budget_tokens = 256});

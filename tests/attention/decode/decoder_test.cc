@@ -10,7 +10,7 @@ namespace {
 TEST(Decoder, PrrWithDroppedExtrasIsSerialWhateverWasPredicted) {
   for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kI8}) {
     for (const char* selector :
-         {"quest", "mean-std", "oracle", "streaming", "shadowkv", "double-sparsity"}) {
+         {"quest", "mean-std", "oracle", "streaming", "shadowkv", "double-sparsity", "i4-keys"}) {
       const Trajectory serial =
           RunModel(OptionsOf({type, PolicyOf(Policy::kSerial, selector)}), 300, 20, 1);
       for (const Predictor predictor :

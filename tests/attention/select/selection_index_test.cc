@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -35,10 +36,12 @@ void ExpectEqual(const SelectionIndex& a, const SelectionIndex& b) {
     const LandmarkTable& x = a.Landmarks(0, h);
     const LandmarkTable& y = b.Landmarks(0, h);
     ASSERT_EQ(x.landmarks(), y.landmarks());
+    // A landmark has two or four bytes side by side.
+    const size_t bytes = x.format() == LandmarkFormat::kF16 ? 2 : 4;
     for (size_t i = 0; i < x.landmarks(); ++i) {
-      for (size_t f = 0; f < x.features(); ++f) {
-        const size_t at = (i / 16 * x.features() + f) * 16 + i % 16;
-        ASSERT_EQ(x.strips()[at], y.strips()[at]) << i << " " << f;
+      for (size_t at = i % 16 * bytes; at < x.strip_bytes(); at += 16 * bytes) {
+        ASSERT_EQ(std::memcmp(x.strip(i / 16) + at, y.strip(i / 16) + at, bytes), 0)
+            << i << " " << at;
       }
     }
     EXPECT_TRUE(std::ranges::equal(a.Priorities(0, h), b.Priorities(0, h)));

@@ -1,5 +1,5 @@
 // What the compiler may use for each target. To be included after hwy/highway.h and before
-// HWY_BEFORE_NAMESPACE(), by every file of this module that is compiled once a target.
+// HWY_BEFORE_NAMESPACE(), by every file that has bodies for AVX3_DL.
 //
 // Highway 1.0.3 tests for AVX-512 VNNI at run time where it chooses AVX3_DL but names AVX-VNNI to
 // the compiler. The string is written out whole, since what is inlined into a function may need
