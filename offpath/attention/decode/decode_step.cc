@@ -120,7 +120,12 @@ void DecodeStep::Prepare(const StepTarget& target, size_t workers) {
 void DecodeStep::PrepareSparse(const StepTarget& target) {
   score_tasks_.clear();
   speculations_.clear();
-  unread_.clear();
+  // How many are unread, and how many are left over, differs from step to step.
+  const size_t most = plans_.size() * std::min(speculated_count_, blocks_);
+  for (std::vector<Predicted>* some : {&unread_, &leftovers_, &late_leftovers_}) {
+    some->clear();
+    some->reserve(most);
+  }
   landmarks_ = 0;
   size_t speculated = 0;
   for (size_t h = 0; h < plans_.size(); ++h) {
@@ -298,19 +303,18 @@ void DecodeStep::Choose(const StepTarget& target, size_t kv_head) {
 }
 
 void DecodeStep::PrepareLeftovers() {
+  // Those that are there first: the others may come meanwhile.
   for (size_t h = 0; h < plans_.size(); ++h) {
     HeadPlan& plan = plans_[h];
     for (size_t i = 0; i < plan.predicted.size(); ++i) {
       if (plan.wanted[i] == 0 || plan.speculated[i] != 0) continue;
       plan.sources[i] = plan.wanted_sources[i];
-      leftovers_.push_back({.kv_head = h, .place = i});
+      (reads_.Ready(plan.sources[i]) ? leftovers_ : late_leftovers_)
+          .push_back({.kv_head = h, .place = i});
     }
   }
-  // Those that are there first: the others may come meanwhile.
-  const auto others = std::stable_partition(
-      leftovers_.begin(), leftovers_.end(),
-      [&](const Predicted& p) { return reads_.Ready(plans_[p.kv_head].sources[p.place]); });
-  ready_leftovers_ = static_cast<size_t>(others - leftovers_.begin());
+  ready_leftovers_ = leftovers_.size();
+  leftovers_.insert(leftovers_.end(), late_leftovers_.begin(), late_leftovers_.end());
 }
 
 void DecodeStep::RunAttendTask(const StepTarget& target, size_t task) {

@@ -111,9 +111,10 @@ class DecodeStep {
   std::vector<std::vector<BlockSpan>> spans_;  // [kv_heads]
   bool by_head_;
   StepReads reads_;
-  std::vector<Predicted> unread_;     // of P, in the order in which they are read ahead
-  std::vector<Predicted> leftovers_;  // of P: wanted, not speculated on
-  size_t ready_leftovers_ = 0;        // the first of them, that were there at once
+  std::vector<Predicted> unread_;          // of P, in the order in which they are read ahead
+  std::vector<Predicted> leftovers_;       // of P: wanted, not speculated on
+  size_t ready_leftovers_ = 0;             // the first of them, that were there at once
+  std::vector<Predicted> late_leftovers_;  // the others
   std::vector<Segment> segments_;
   size_t attend_tasks_ = 0;
   std::vector<ScoreTask> score_tasks_;

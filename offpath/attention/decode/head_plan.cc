@@ -6,6 +6,16 @@
 #include "offpath/base/error.h"
 
 namespace offpath::attention {
+namespace {
+
+// What choosing looks at closer differs from step to step: room for all there is, and for the
+// blocks that come, so that none of them allocates.
+size_t RoomFor(size_t blocks) noexcept {
+  constexpr size_t kMore = 1024;
+  return (blocks / kMore + 1) * kMore;
+}
+
+}  // namespace
 
 size_t Difference(std::span<const uint32_t> a, std::span<const uint32_t> b,
                   std::vector<uint32_t>& out) {
@@ -92,6 +102,7 @@ void ChooseBlocks(const StepInput& in, HeadPlan& plan) {
   plan.scorer.Combine(whole);
   const std::span<const float> priorities = in.index.Priorities(in.layer, in.kv_head);
   plan.selected.clear();
+  plan.top.Reserve(RoomFor(in.blocks));
   plan.top.Select({.scores = plan.scorer.scores(),
                    .priorities = priorities.first(std::min(priorities.size(), whole)),
                    .blocks = in.blocks},
@@ -112,9 +123,11 @@ void ChooseByBounds(const StepInput& in, HeadPlan& plan, HeadMemory& memory) {
   const size_t sinks = std::min(kept.sinks, in.budget - window);
   const size_t end = in.blocks - window;
   std::vector<uint32_t>& seed = memory.seed;
+  seed.reserve(in.budget * 3 / 2 + plan.predicted.size());
   if (seed.empty()) seed = memory.selection;
   seed.insert(seed.end(), plan.predicted.begin(), plan.predicted.end());
   plan.selected.clear();
+  plan.bounded.Reserve(RoomFor(in.blocks));
   for (size_t b = 0; b < sinks; ++b) plan.selected.push_back(static_cast<uint32_t>(b));
   plan.bounded.Select({.table = in.index.Landmarks(in.layer, in.kv_head),
                        .bounds = in.index.Bounds(in.layer, in.kv_head),

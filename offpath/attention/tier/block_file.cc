@@ -44,6 +44,9 @@ BlockFile::BlockFile(const BlockFileOptions& options)
   const auto warn = [&](const std::string& line) {
     if (options_.warn) options_.warn(line);
   };
+  file_reads_.reserve(kReadsAtFirst);
+  flights_.reserve(kReadsAtFirst);
+  free_flights_.reserve(kReadsAtFirst);
   fd_ = OpenUnnamed(options_.folder, O_DIRECT);
   direct_ = fd_ >= 0;
   if (fd_ < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {

@@ -27,6 +27,10 @@ struct FileReadDone {
   size_t bytes = 0;  // read; fewer than asked for only at the end of the file
 };
 
+// Reads that there is room for from the start: how many come together differs from step to step,
+// and steady state allocates nothing.
+inline constexpr size_t kReadsAtFirst = 1024;
+
 class ReadQueue {
  public:
   virtual ~ReadQueue() = default;

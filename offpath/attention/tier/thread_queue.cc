@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "offpath/attention/tier/read_queue.h"
+#include "offpath/attention/tier/waiting_reads.h"
 
 namespace offpath::attention {
 namespace {
@@ -29,6 +29,7 @@ FileReadDone ReadWhole(int fd, const FileRead& read) {
 class ThreadQueue final : public ReadQueue {
  public:
   ThreadQueue(int fd, size_t depth) : fd_(fd) {
+    done_.reserve(kReadsAtFirst);
     for (size_t i = 0; i < depth; ++i) threads_.emplace_back([this] { Work(); });
   }
 
@@ -36,7 +37,7 @@ class ThreadQueue final : public ReadQueue {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
-      waiting_.clear();
+      waiting_.Clear();
     }
     work_.notify_all();
     for (std::thread& thread : threads_) thread.join();
@@ -52,7 +53,7 @@ class ThreadQueue final : public ReadQueue {
   void Submit(std::span<const FileRead> reads) override {
     {
       const std::lock_guard lock(mutex_);
-      waiting_.insert(waiting_.end(), reads.begin(), reads.end());
+      waiting_.Add(reads);
       left_ += reads.size();
     }
     work_.notify_all();
@@ -75,8 +76,7 @@ class ThreadQueue final : public ReadQueue {
     while (true) {
       work_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
       if (stopping_) return;
-      const FileRead read = waiting_.front();
-      waiting_.pop_front();
+      const FileRead read = waiting_.Take();
       lock.unlock();
       const FileReadDone done = ReadWhole(fd_, read);
       lock.lock();
@@ -89,7 +89,7 @@ class ThreadQueue final : public ReadQueue {
   std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable ended_;
-  std::deque<FileRead> waiting_;
+  WaitingReads waiting_;
   std::vector<FileReadDone> done_;
   size_t left_ = 0;  // submitted and not yet collected
   bool stopping_ = false;

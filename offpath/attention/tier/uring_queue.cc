@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <vector>
 
 #include "offpath/attention/tier/read_queue.h"
+#include "offpath/attention/tier/waiting_reads.h"
 #include "offpath/base/error.h"
 
 namespace offpath::attention {
@@ -25,7 +25,7 @@ class UringQueue final : public ReadQueue {
 
   ~UringQueue() override {
     // The kernel writes into the buffers of reads in flight until they end.
-    waiting_.clear();
+    waiting_.Clear();
     FileReadDone done;
     while (free_.size() < slots_.size()) {
       io_uring_cqe* entry = nullptr;
@@ -43,7 +43,7 @@ class UringQueue final : public ReadQueue {
   }
 
   void Submit(std::span<const FileRead> reads) override {
-    waiting_.insert(waiting_.end(), reads.begin(), reads.end());
+    waiting_.Add(reads);
     Start();
   }
 
@@ -80,8 +80,7 @@ class UringQueue final : public ReadQueue {
       if (entry == nullptr) break;
       const size_t slot = free_.back();
       free_.pop_back();
-      slots_[slot] = {.read = waiting_.front(), .got = 0};
-      waiting_.pop_front();
+      slots_[slot] = {.read = waiting_.Take(), .got = 0};
       Prepare(entry, slot);
       ++prepared;
     }
@@ -127,7 +126,7 @@ class UringQueue final : public ReadQueue {
   io_uring ring_ = {};
   std::vector<Slot> slots_;
   std::vector<size_t> free_;
-  std::deque<FileRead> waiting_;
+  WaitingReads waiting_;
 };
 
 }  // namespace
