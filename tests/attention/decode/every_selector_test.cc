@@ -112,9 +112,12 @@ TEST(EverySelector, LosesNoLessThanTheOracleAndIsNoFurtherOffThanWhatItLoses) {
     if (!oracle.contains(prompt)) oracle[prompt] = LostMass("oracle", prompt);
     EXPECT_GT(oracle[prompt], 0);
     const double lost = LostMass(info.name, prompt);
-    // The oracle ranks blocks by keys of f16.
+    // The oracle ranks blocks by keys of f16. One that never looks at the query shows that there is
+    // something to lose.
     EXPECT_GE(lost, oracle[prompt] * 0.999) << info.name;
-    EXPECT_EQ(lost > oracle[prompt] * 1.01, info.name != "oracle") << info.name;
+    if (info.name == "streaming") {
+      EXPECT_GT(lost, oracle[prompt] * 1.05);
+    }
   }
 }
 

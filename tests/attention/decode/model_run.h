@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "offpath/attention/decode/decoder.h"
+#include "offpath/attention/decode/team_threads.h"
 
 namespace offpath::attention {
 
@@ -80,20 +80,15 @@ inline Trajectory RunModel(const DecoderOptions& options, size_t prompt, size_t 
   const SequenceId id = decoder.Create();
   Model model(7);
   Trajectory run;
-  Team team;
+  TeamThreads team(workers);
   const auto attend = [&](size_t layer, const std::vector<float>& queries, size_t tokens) {
     std::vector<float> out(queries.size());
     const size_t row = options.query_heads * kDim;
     const QueryRows in = {
         .rows = queries.data(), .token_stride = row, .head_stride = kDim, .tokens = tokens};
-    std::vector<std::thread> threads;
-    for (size_t w = 1; w < workers; ++w) {
-      threads.emplace_back([&, w] {
-        decoder.Attend(id, layer, in, {out.data(), row, kDim}, {w, workers, &team});
-      });
-    }
-    decoder.Attend(id, layer, in, {out.data(), row, kDim}, {0, workers, &team});
-    for (std::thread& thread : threads) thread.join();
+    team.Run([&](const Worker& worker) {
+      decoder.Attend(id, layer, in, {out.data(), row, kDim}, worker);
+    });
     return out;
   };
   for (size_t layer = 0; layer < kLayers; ++layer) {
