@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <string>
 
-#include "adapters/llama/attention_hooks.h"
 #include "adapters/llama/llama_log.h"
 #include "offpath/base/error.h"
 
@@ -43,10 +42,8 @@ llama_context_params ParametersOf(const ContextOptions& options) {
   params.op_offload = false;
   // One graph for all sequences of a batch, in the batch's order.
   params.kv_unified = true;
-  if (options.hooks != nullptr) {
-    params.cb_eval = &AttentionHooks::OnNode;
-    params.cb_eval_user_data = options.hooks;
-  }
+  params.cb_eval = options.on_node;
+  params.cb_eval_user_data = options.on_node_data;
   params.abort_callback = options.aborts;
   params.abort_callback_data = options.aborts_data;
   return params;

@@ -11,12 +11,11 @@
 
 #include "adapters/llama/model.h"
 
+struct ggml_tensor;
 struct ggml_threadpool;
 struct llama_context;
 
 namespace offpath::llama {
-
-class AttentionHooks;
 
 struct ContextOptions {
   size_t threads = 1;
@@ -25,7 +24,10 @@ struct ContextOptions {
   size_t cells = 512;         // tokens of llama.cpp's own cache
   enum class CacheType : uint8_t { kF16, kF32, kQ8 };
   CacheType cache_type = CacheType::kF16;
-  AttentionHooks* hooks = nullptr;       // null: llama.cpp's own attention
+  // llama.cpp's callback of each node (attention_hooks.h, attention_watch.h), and its data. Null:
+  // none.
+  bool (*on_node)(ggml_tensor* node, bool ask, void* data) = nullptr;
+  void* on_node_data = nullptr;
   bool (*aborts)(void* data) = nullptr;  // called between nodes; true ends the batch
   void* aborts_data = nullptr;
 };

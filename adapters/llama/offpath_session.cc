@@ -42,7 +42,8 @@ class OffpathSession final : public Session, private LayerAttention {
             .sequences = options.sequences,
             .batch_tokens = options.chunk,
             .cells = options.chunk,  // nothing stays in them
-            .hooks = &hooks_,
+            .on_node = &AttentionHooks::OnNode,
+            .on_node_data = &hooks_,
             .aborts = [](void* self) { return static_cast<OffpathSession*>(self)->failed(); },
             .aborts_data = this};
   }
@@ -109,7 +110,7 @@ class OffpathSession final : public Session, private LayerAttention {
   void Run(const LayerInput& input, const Worker& worker) noexcept override {
     if (decoder_ == nullptr) {
       // A probe: numbers that the rest of the model can go on with.
-      const LayerGeometry& geometry = hooks_.geometry(input.layer);
+      const LayerGeometry& geometry = input.geometry;
       if (worker.index == 0) {
         std::fill_n(input.output, input.tokens * geometry.query_heads * geometry.head_dim, 0.0F);
       }
@@ -126,57 +127,52 @@ class OffpathSession final : public Session, private LayerAttention {
 
   // False, for all workers, after an error.
   bool RunPiece(const LayerInput& input, const Piece& piece, size_t token, const Worker& worker) {
-    const LayerGeometry& geometry = hooks_.geometry(input.layer);
-    const SequenceId id = ids_[piece.sequence];
-    const size_t row = geometry.kv_heads * geometry.head_dim;
-    const size_t output_row = geometry.query_heads * geometry.head_dim;
-    if (worker.index == 0) {
-      Guard([&] {
-        if (options().observe) Observe(input, piece, token);
-        decoder_->Append(id, input.layer,
-                         {.keys = input.keys + token * row,
-                          .values = input.values + token * row,
-                          .key_stride = row,
-                          .value_stride = row,
-                          .count = piece.count});
-      });
-    }
+    const LayerRows rows = RowsOf(input, piece, token);
+    const size_t output_row = input.geometry.query_heads * input.geometry.head_dim;
+    if (worker.index == 0) Guard([&] { Append(rows); });
     if (!AllGoOn(worker)) return false;
-    const auto queries = [&](size_t count) {
-      return attention::QueryRows{
-          .rows = input.queries + (token + piece.count - count) * input.query_token_stride,
-          .token_stride = input.query_token_stride,
-          .head_stride = input.query_head_stride,
-          .tokens = count};
-    };
     Guard([&] {
-      decoder_->Attend(id, input.layer, queries(piece.count),
+      decoder_->Attend(ids_[rows.sequence], rows.layer, LastQueries(rows, rows.count),
                        {.rows = input.output + token * output_row,
                         .token_stride = output_row,
-                        .head_stride = geometry.head_dim},
+                        .head_stride = input.geometry.head_dim},
                        worker);
     });
     if (!AllGoOn(worker)) return false;
-    if (!piece.last || piece.count < 2) return true;
-    Guard([&] {
-      decoder_->FitPredictor(id, input.layer, queries(std::min(piece.count, kFitQueries)), worker);
-    });
+    if (!piece.last || !FitsPredictor(rows)) return true;
+    Guard([&] { FitPredictor(rows, worker); });
     return AllGoOn(worker);
   }
 
-  void Observe(const LayerInput& input, const Piece& piece, size_t token) const {
-    const LayerGeometry& geometry = hooks_.geometry(input.layer);
-    const size_t row = geometry.kv_heads * geometry.head_dim;
-    options().observe({.layer = input.layer,
-                       .sequence = piece.sequence,
-                       .first = piece.first,
-                       .count = piece.count,
-                       .geometry = geometry,
-                       .keys = input.keys + token * row,
-                       .values = input.values + token * row,
-                       .queries = input.queries + token * input.query_token_stride,
-                       .query_token_stride = input.query_token_stride,
-                       .query_head_stride = input.query_head_stride});
+  void TakeRows(const LayerRows& rows, bool last, attention::TeamThreads& team) override {
+    Append(rows);
+    if (!last || !FitsPredictor(rows)) return;
+    team.Run([&](const Worker& worker) { FitPredictor(rows, worker); });
+  }
+
+  void Append(const LayerRows& rows) {
+    if (options().observe) options().observe(rows);
+    const size_t row = rows.geometry.kv_heads * rows.geometry.head_dim;
+    decoder_->Append(ids_[rows.sequence], rows.layer,
+                     {.keys = rows.keys,
+                      .values = rows.values,
+                      .key_stride = row,
+                      .value_stride = row,
+                      .count = rows.count});
+  }
+
+  // A single token is a decode step, which the predictor learns from by itself.
+  static bool FitsPredictor(const LayerRows& rows) noexcept { return rows.count >= 2; }
+  void FitPredictor(const LayerRows& rows, const Worker& worker) {
+    decoder_->FitPredictor(ids_[rows.sequence], rows.layer,
+                           LastQueries(rows, std::min(rows.count, kFitQueries)), worker);
+  }
+
+  static attention::QueryRows LastQueries(const LayerRows& rows, size_t count) noexcept {
+    return {.rows = rows.queries + (rows.count - count) * rows.query_token_stride,
+            .token_stride = rows.query_token_stride,
+            .head_stride = rows.query_head_stride,
+            .tokens = count};
   }
 
   // Only worker 0's calls throw.

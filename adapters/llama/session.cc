@@ -56,6 +56,32 @@ std::span<const float> Session::Logits(size_t sequence) const {
                   "by one more and add that token again");
 }
 
+void Session::ShareRows(LayerObserver /*taker*/) {
+  throw Error(ErrorCode::kInvalidArgument,
+              "a native prefill is one of a native session, and this one has Offpath's attention");
+}
+
+void Session::TakeRows(const LayerRows& /*rows*/, bool /*last*/, attention::TeamThreads& /*team*/) {
+  throw Error(ErrorCode::kInvalidArgument,
+              "a native session takes nothing from another's prefill: copy its sequence");
+}
+
+LayerRows Session::RowsOf(const LayerInput& input, const Piece& piece, size_t first_row) noexcept {
+  const LayerGeometry& geometry = input.geometry;
+  const size_t row = first_row * geometry.kv_heads * geometry.head_dim;
+  return {.layer = input.layer,
+          .sequence = piece.sequence,
+          .first = piece.first,
+          .count = piece.count,
+          .geometry = geometry,
+          .keys = input.keys + row,
+          .values = input.values + row,
+          .queries = input.queries + first_row * input.query_token_stride,
+          .query_token_stride = input.query_token_stride,
+          .query_head_stride = input.query_head_stride,
+          .outputs = nullptr};
+}
+
 void Session::Check(std::span<const Addition> additions) const {
   std::vector<bool> seen(sequences_.size(), false);
   for (const Addition& addition : additions) {

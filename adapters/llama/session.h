@@ -18,10 +18,11 @@
 #include <span>
 #include <vector>
 
-#include "adapters/llama/attention_hooks.h"
+#include "adapters/llama/attention_nodes.h"
 #include "adapters/llama/context.h"
 #include "adapters/llama/model.h"
 #include "offpath/attention/decode/decoder.h"
+#include "offpath/attention/decode/team_threads.h"
 
 namespace offpath::llama {
 
@@ -37,6 +38,9 @@ struct LayerRows {
   const float* queries = nullptr;  // [count, query_heads, head_dim]
   size_t query_token_stride = 0;   // floats
   size_t query_head_stride = 0;
+  // [count, query_heads, head_dim], without gaps: what a native session's attention made of them.
+  // Null in others, which have not attended yet.
+  const float* outputs = nullptr;
 };
 using LayerObserver = std::function<void(const LayerRows&)>;
 
@@ -56,8 +60,9 @@ struct SessionOptions {
   attention::PolicyOptions policy = {};
   attention::TierOptions tier = {};
 
-  // Called on the thread that decodes, for each layer of each batch, before it attends. What it
-  // throws ends the batch. Not in a native session.
+  // Called on the thread that decodes, for each layer of each batch, before it attends; of a native
+  // session after, and not where llama.cpp may turn keys before it stores them (type i8). What it
+  // throws ends the batch.
   LayerObserver observe = nullptr;
 };
 
@@ -117,9 +122,19 @@ class Session {
   // Of the batch that was run last.
   virtual std::span<const float> BatchLogits(size_t token) const = 0;
 
+  // Of a native session: while one is set, it is called as SessionOptions::observe is, after it.
+  virtual void ShareRows(LayerObserver taker);
+  // Of Offpath's: takes the rows of new tokens of its sequence that another session has computed.
+  // last: they end a text, and the predictors are fitted to them by the team.
+  virtual void TakeRows(const LayerRows& rows, bool last, attention::TeamThreads& team);
+
+  static LayerRows RowsOf(const LayerInput& input, const Piece& piece, size_t first_row) noexcept;
+
   const Model& model() const noexcept { return model_; }
 
  private:
+  friend class NativePrefill;
+
   struct Sequence {
     size_t tokens = 0;
     bool has_logits = false;

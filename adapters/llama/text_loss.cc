@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "offpath/base/error.h"
 
@@ -23,11 +24,18 @@ TextLoss LossOfText(Session& session, std::span<const Token> text, size_t prefix
   }
   session.Truncate(0, 0);
   session.Decode(0, text.first(prefix));
+  const std::span<const float> logits = session.Logits(0);
+  const std::vector<float> first(logits.begin(), logits.end());
+  return LossOfContinuation(session, 0, first, text.subspan(prefix), step);
+}
+
+TextLoss LossOfContinuation(Session& session, size_t sequence, std::span<const float> logits,
+                            std::span<const Token> text, const std::function<void()>& step) {
   TextLoss loss;
-  for (size_t i = prefix; i < text.size(); ++i) {
-    loss.sum += NegativeLogLikelihood(session.Logits(0), text[i]);
+  for (size_t i = 0; i < text.size(); ++i) {
+    loss.sum += NegativeLogLikelihood(i == 0 ? logits : session.Logits(sequence), text[i]);
     ++loss.tokens;
-    if (i + 1 < text.size()) session.Decode(0, text.subspan(i, 1));
+    if (i + 1 < text.size()) session.Decode(sequence, text.subspan(i, 1));
     if (step) step();
   }
   return loss;

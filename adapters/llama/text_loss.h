@@ -35,4 +35,11 @@ double NegativeLogLikelihood(std::span<const float> logits, Token token) noexcep
 TextLoss LossOfText(Session& session, std::span<const Token> text, size_t prefix,
                     const std::function<void()>& step = nullptr);
 
+// Of a text that goes on where a sequence ends, whose first token `logits` foretell: they are not
+// of the sequence, which was copied from another. It has all of the text but the last token
+// afterwards.
+TextLoss LossOfContinuation(Session& session, size_t sequence, std::span<const float> logits,
+                            std::span<const Token> text,
+                            const std::function<void()>& step = nullptr);
+
 }  // namespace offpath::llama
