@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "tests/attention/random_floats.h"
@@ -79,6 +81,89 @@ TEST(SelectionIndex, IsAFunctionOfTheStoredKeysHoweverTheyCame) {
       }
       ExpectEqual(index, scratch);
       cache.Free(id);
+    }
+  }
+}
+
+// Another selector, whose summaries are counted.
+class Counted final : public Selector {
+ public:
+  explicit Counted(std::shared_ptr<const Selector> inner)
+      : Selector({.head_dim = inner->head_dim(), .block_tokens = inner->block_tokens()}),
+        inner_(std::move(inner)) {}
+
+  std::string_view name() const noexcept override { return inner_->name(); }
+  LandmarkShape landmarks() const noexcept override { return inner_->landmarks(); }
+  size_t labels() const noexcept override { return inner_->labels(); }
+  AlwaysKept kept() const noexcept override { return inner_->kept(); }
+  float Summarize(const float* keys, float* features) const noexcept override {
+    ++calls_;
+    return inner_->Summarize(keys, features);
+  }
+  void Project(const GroupQuery& query, float* out) const noexcept override {
+    inner_->Project(query, out);
+  }
+  void Combine(const Products& products, size_t blocks, float* scores) const noexcept override {
+    inner_->Combine(products, blocks, scores);
+  }
+
+  // Since the last call, of a KV head.
+  size_t TakeCalls() const { return std::exchange(calls_, 0) / 2; }
+
+ private:
+  std::shared_ptr<const Selector> inner_;
+  mutable size_t calls_ = 0;
+};
+
+TEST(SelectionIndex, SummarizesALandmarkOnceHoweverTokensComeAndAgainOnlyWhatWasCut) {
+  constexpr size_t kTokens = 700;
+  const std::vector<float> rows = RandomFloats(12, kTokens * 2 * kDim);
+  for (const SelectorInfo& info : Selectors()) {
+    SCOPED_TRACE(info.name);
+    const auto selector =
+        std::make_shared<Counted>(MakeSelector(info.name, {.head_dim = kDim, .block_tokens = 64}));
+    const LandmarkShape shape = selector->landmarks();
+    const auto landmarks = [&](size_t tokens) {
+      return shape.stride == 0 || tokens < shape.length
+                 ? 0
+                 : (tokens - shape.length) / shape.stride + 1;
+    };
+    // Labels are found in a look of their own at the first tokens.
+    const size_t labelling = selector->labels() > 0 ? landmarks(kLabelTokens) : 0;
+    for (const size_t piece : {size_t{700}, size_t{1}, size_t{7}, size_t{100}}) {
+      KvCache cache(kCache);
+      const SequenceId id = cache.Create();
+      SelectionIndex index(selector, kCache);
+      const auto append_all = [&] {
+        for (size_t held = cache.Tokens(id, 0); held < kTokens;) {
+          const size_t end = std::min(kTokens, held + piece);
+          Append(cache, id, rows, held, end);
+          index.Update(cache, id, 0);
+          held = end;
+        }
+      };
+      append_all();
+      EXPECT_EQ(selector->TakeCalls(), landmarks(kTokens) + labelling) << piece;
+      index.Update(cache, id, 0);
+      EXPECT_EQ(selector->TakeCalls(), 0U);
+      for (const size_t cut : {size_t{690}, size_t{650}, size_t{640}, size_t{300}, size_t{257}}) {
+        cache.Truncate(id, cut);
+        index.Truncate(cut);
+        SelectionIndex fork = index;
+        EXPECT_EQ(selector->TakeCalls(), 0U);
+        append_all();
+        // What stays is of whole blocks.
+        EXPECT_EQ(selector->TakeCalls(), landmarks(kTokens) - landmarks(cut / 64 * 64)) << cut;
+        cache.Truncate(id, cut);
+        fork.Update(cache, id, 0);
+        EXPECT_EQ(selector->TakeCalls(), landmarks(cut) - landmarks(cut / 64 * 64)) << cut;
+        append_all();
+        selector->TakeCalls();
+        index.Truncate(0);
+        cache.Truncate(id, 0);
+        append_all();
+        selector->TakeCalls();
+      }
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
@@ -189,6 +190,26 @@ TEST(HotBlocks, PlacesAreAlignedAndApart) {
       EXPECT_GE(addresses[i] - addresses[i - 1], 2 * kTierAlignment);
     }
   }
+}
+
+TEST(HotBlocks, PlacesBeyondFourGibibytesAreNotThoseBelow) {
+  constexpr size_t kPlaceBytes = size_t{1} << 20;
+  constexpr size_t kApart = 4096;  // 4 GiB
+  std::optional<HotBlocks> hot;
+  try {
+    // Nothing of it is touched but two pages.
+    hot.emplace(
+        HotBlocksShape{.block_bytes = kPlaceBytes, .sets = 1, .hot = 0, .spare = kApart + 1});
+  } catch (const Error& error) {
+    GTEST_SKIP() << "no address space for it: " << error.what();
+  }
+  uint32_t place = 0;
+  for (uint64_t block = 0; block <= kApart; ++block) place = std::max(place, hot->Take(block));
+  ASSERT_EQ(place, kApart);
+  ASSERT_EQ(hot->data(place) - hot->data(0), std::ptrdiff_t{1} << 32);
+  *hot->data(0) = std::byte{1};
+  *hot->data(place) = std::byte{2};
+  EXPECT_EQ(*hot->data(0), std::byte{1});
 }
 
 TEST(HotBlocks, WithoutHotPlacesNothingStays) {

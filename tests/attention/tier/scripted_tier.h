@@ -1,6 +1,7 @@
 // A tier in memory that does to reads what a test says.
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -32,6 +33,11 @@ class Script {
     const std::lock_guard lock(mutex_);
     return broken_;
   }
+  // Reads that the tier had at a time, the most so far.
+  size_t most_at_once() const noexcept { return most_at_once_; }
+  void Saw(size_t reads) const noexcept {
+    if (reads > most_at_once_) most_at_once_ = reads;
+  }
   Does Of(uint64_t block) const {
     const std::lock_guard lock(mutex_);
     const auto at = blocks_.find(block);
@@ -42,6 +48,7 @@ class Script {
   mutable std::mutex mutex_;
   std::map<uint64_t, Does> blocks_;
   bool broken_ = false;
+  mutable std::atomic<size_t> most_at_once_ = 0;
 };
 
 class ScriptedTier final : public BlockTier {
@@ -59,6 +66,7 @@ class ScriptedTier final : public BlockTier {
   void Submit(std::span<const BlockRead> reads) override {
     if (script_->broken()) throw Error(ErrorCode::kUnavailable, "the scripted tier is broken");
     waiting_.insert(waiting_.end(), reads.begin(), reads.end());
+    script_->Saw(waiting_.size());
   }
   // What hangs is looked at again at each call: it ends once the script lets it.
   size_t Collect(std::span<BlockReadDone> done, Deadline deadline) override {

@@ -98,6 +98,27 @@ TEST(TieredBlocks, CountersTellHotOnesFromThoseRequestedAheadEarlyAndNow) {
   EXPECT_EQ(tiered.blocks.counters().read_bytes, 0U);
 }
 
+TEST(TieredBlocks, WhatIsNeededAndWhatIsAheadIsInFlightTogether) {
+  Tiered tiered(4, 6, 6);
+  tiered.SpillRuns(4);
+  for (uint64_t block = 0; block < 12; ++block) tiered.script.Set(block, Does::kHangs);
+  std::vector<TieredBlocks::Place> places;
+  for (uint64_t block = 0; block < 12; ++block) {
+    places.push_back(tiered.blocks.Request(block, block < 6 ? When::kNow : When::kAhead));
+    ASSERT_NE(places.back(), TieredBlocks::kNone);
+  }
+  tiered.blocks.Submit();
+  const Deadline deadline = Deadline::After(std::chrono::seconds(60));
+  while (tiered.script.most_at_once() < 12 && !deadline.expired()) std::this_thread::yield();
+  EXPECT_EQ(tiered.script.most_at_once(), 12U);
+  for (uint64_t block = 0; block < 12; ++block) tiered.script.Set(block, Does::kReads);
+  for (uint64_t block = 0; block < 12; ++block) {
+    ASSERT_FALSE(tiered.blocks.Wait(places[block]));
+    tiered.ExpectBytes(places[block], block);
+  }
+  tiered.blocks.EndStep();
+}
+
 TEST(TieredBlocks, AHotBlockIsFoundAndAColdOneIsNotRead) {
   Tiered tiered;
   tiered.SpillRuns(2);
