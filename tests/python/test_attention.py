@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -461,3 +462,73 @@ def test_the_example_measures_its_own_selector_on_a_saved_trace(tmp_path, enviro
     assert [line.split()[0] for line in done.stdout.splitlines()] == [
         "selector", "largest-keys", "quest", "arkvale", "oracle",
     ]  # fmt: skip
+
+
+def test_a_result_is_shared_with_torch_and_not_copied(filled):
+    torch = pytest.importorskip("torch")
+    cache, sequence, _, _ = filled
+    output, lse = cache.attend(sequence, 0, torch.from_numpy(draw(8, HEADS * GROUP, DIM))).finish()
+    for array in (output, lse):
+        tensor = torch.from_dlpack(array)
+        assert tensor.data_ptr() == array.__array_interface__["data"][0]
+        tensor.fill_(7)
+        assert (array == 7).all()
+
+
+def peak_of(call):
+    """Bytes of arrays made during a call, at most."""
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_arrays_are_read_where_they_are_and_other_floats_are_rounded_to_f32():
+    rows = draw(5, 4000, HEADS, DIM)
+    cache = attention.KvCache(layers=1, kv_heads=HEADS, head_dim=DIM, type="f32")
+    one, other = cache.create(), cache.create()
+    assert peak_of(lambda: cache.append(one, 0, rows, rows)) < rows.nbytes / 10
+    # Keys and values of different types, and neither of f32: such are converted, which takes memory.
+    keys, values = rows.astype(np.float64), rows.astype(np.float16)
+    assert peak_of(lambda: cache.append(other, 0, keys, values)) > rows.nbytes / 2
+    for stored, given in zip(cache.read(other, 0, 1, 0, 4000), (rows, values.astype(np.float32))):
+        np.testing.assert_array_equal(stored, given[:, 1])
+
+
+def test_a_tensor_is_read_where_it_is(filled):
+    torch = pytest.importorskip("torch")
+    cache, sequence, _, _ = filled
+
+    class Handed:
+        """Gives its memory by DLPack alone, and knows what was taken."""
+
+        def __init__(self, tensor):
+            self.tensor, self.taken = tensor, 0
+
+        def __dlpack__(self, **options):
+            self.taken += 1
+            return self.tensor.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.tensor.__dlpack_device__()
+
+    queries = Handed(torch.from_numpy(draw(8, HEADS * GROUP, DIM)))
+    output, _ = cache.attend(sequence, 0, queries).finish()
+    assert queries.taken == 1
+    expected, _ = cache.attend(sequence, 0, queries.tensor.numpy()).finish()
+    np.testing.assert_array_equal(output, expected)
+
+
+@pytest.mark.parametrize("policy", ["serial", "reuse", "prr"])
+def test_a_budget_of_nothing_is_refused_by_name(policy):
+    with pytest.raises(offpath.InvalidArgumentError, match="a budget of 0 tokens is less than a block of 16"):
+        attention.Decoder(layers=1, query_heads=2, kv_heads=1, head_dim=DIM, policy=policy, budget_tokens=0)
+
+
+def test_arrays_that_are_no_floats_are_refused(filled):
+    cache, sequence, keys, values = filled
+    for wrong in (keys.astype(complex), keys.astype(str), [["a"]], None):
+        with pytest.raises(TypeError):
+            cache.append(sequence, 0, wrong, values)
+    assert cache.tokens(sequence, 0) == 70
