@@ -28,9 +28,9 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr size_t kMaxTile = 4;               // rows of queries
-constexpr size_t kGroupBytes = 64;           // of 16 landmarks and 8 features
-constexpr size_t kPrefetchAhead = 4 * 1024;  // bytes
+constexpr size_t kMaxTile = 4;                                // rows of queries
+constexpr size_t kGroupBytes = 64;                            // of 16 landmarks and 8 features
+[[maybe_unused]] constexpr size_t kPrefetchAhead = 4 * 1024;  // bytes; with AVX-512 VNNI alone
 constexpr float kLargestQuery = 127;
 constexpr int kZeroCode = 8;
 
@@ -58,8 +58,8 @@ HWY_INLINE void RoundRow(const float* row, size_t features, size_t r, RoundedRow
     sum += static_cast<int32_t>(code);
   }
   const auto pair = [](int8_t low, int8_t high) {
-    return static_cast<int32_t>((static_cast<uint32_t>(low) & 0xFFFF) |
-                                static_cast<uint32_t>(high) << 16);
+    return static_cast<int32_t>((static_cast<uint32_t>(low) & 0xFFFF) | static_cast<uint32_t>(high)
+                                                                            << 16);
   };
   for (size_t g = 0; g < CodeGroups(features); ++g) {
     const int8_t* of = out.codes[r] + 8 * g;
