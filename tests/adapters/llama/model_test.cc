@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -34,6 +35,21 @@ TEST(Model, IsRefusedWhereItsArchitectureIsNotKnown) {
                "its architecture is gemma");
 }
 
+TEST(Model, IsRefusedWhereItIsAMixtureOfExperts) {
+  const TempFolder folder;
+  WriteTinyModel({.experts = 4}, folder / "experts.gguf");
+  EXPECT_ERROR((Model(folder / "experts.gguf")), ErrorCode::kUnsupported,
+               "it is a mixture of 4 experts");
+}
+
+TEST(Model, GemmaWithItsSlidingWindowsIsRefusedByName) {
+  const std::string path = OFFPATH_MODELS "/gemma-3-270m-q4_k_m.gguf";
+  if (!std::filesystem::exists(path)) {
+    GTEST_SKIP() << path << " is not there: scripts/models.sh gemma3 fetches it";
+  }
+  EXPECT_ERROR((Model(path)), ErrorCode::kUnsupported, "its architecture is gemma3");
+}
+
 // A number of 4 bytes behind its key and type.
 std::string WithNumber(std::string bytes, const std::string& key, uint32_t number) {
   const size_t at = bytes.find(key) + key.size() + sizeof(uint32_t);
@@ -60,6 +76,7 @@ TEST(Model, IsRefusedWhereItsNumbersCannotBe) {
       {"llama.attention.layer_norm_rms_epsilon", kNan},
       {"llama.embedding_length", UINT32_MAX},
       {"llama.feed_forward_length", 0},
+      {"llama.rope.dimension_count", 0},  // no rotary embedding
   };
   for (const auto& [key, number] : lies) {
     SCOPED_TRACE(std::string(key) + " " + std::to_string(number));

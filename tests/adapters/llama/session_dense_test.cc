@@ -33,7 +33,8 @@ INSTANTIATE_TEST_SUITE_P(
                     TinyModel{.architecture = "qwen3"},
                     TinyModel{.query_heads = 5, .kv_heads = 1, .head_dim = 88},
                     TinyModel{.query_heads = 8, .kv_heads = 8, .head_dim = 100},
-                    TinyModel{.layers = 1, .query_heads = 16, .kv_heads = 1, .head_dim = 16}),
+                    TinyModel{.layers = 1, .query_heads = 16, .kv_heads = 1, .head_dim = 16},
+                    TinyModel{.query_heads = 4, .head_dim = 16, .window = 16, .soft_cap = 1}),
     [](const auto& tested) {
       const TinyModel& model = tested.param;
       return model.architecture + "_" + std::to_string(model.query_heads) + "x" +

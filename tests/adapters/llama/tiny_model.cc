@@ -28,12 +28,15 @@ class GgufWriter {
   void Set(const std::string& key, float value) {
     gguf_set_val_f32(file_.get(), key.c_str(), value);
   }
-  // Normal numbers around `mean`. rows 0: one row of `columns`.
-  void Add(const std::string& name, size_t columns, size_t rows, float mean, float deviation) {
-    ggml_tensor* tensor =
-        rows == 0
-            ? ggml_new_tensor_1d(tensors_.get(), GGML_TYPE_F32, Signed(columns))
-            : ggml_new_tensor_2d(tensors_.get(), GGML_TYPE_F32, Signed(columns), Signed(rows));
+  // Normal numbers around `mean`. rows 0: one row of `columns`. experts 0: one matrix.
+  void Add(const std::string& name, size_t columns, size_t rows, float mean, float deviation,
+           size_t experts = 0) {
+    const int64_t shape[] = {Signed(columns), Signed(rows), Signed(experts)};
+    ggml_tensor* tensor = ggml_new_tensor(tensors_.get(), GGML_TYPE_F32,
+                                          rows == 0      ? 1
+                                          : experts == 0 ? 2
+                                                         : 3,
+                                          shape);
     std::normal_distribution<float> normal(mean, deviation);
     for (int64_t i = 0; i < ggml_nelements(tensor); ++i)
       ggml_get_data_f32(tensor)[i] = normal(random_);
@@ -73,6 +76,12 @@ void SetMetadata(const TinyModel& model, GgufWriter& file) {
   file.Set(name + ".attention.layer_norm_rms_epsilon", 1e-5F);
   file.Set(name + ".rope.freq_base", 10000.0F);
   file.Set(name + ".vocab_size", model.vocabulary);
+  if (model.window > 0) file.Set(name + ".attention.sliding_window", model.window);
+  if (model.soft_cap > 0) file.Set(name + ".attn_logit_softcapping", model.soft_cap);
+  if (model.experts > 0) {
+    file.Set(name + ".expert_count", model.experts);
+    file.Set(name + ".expert_used_count", size_t{2});
+  }
   file.Set("tokenizer.ggml.model", std::string("no_vocab"));
 }
 
@@ -97,9 +106,11 @@ void AddLayer(const TinyModel& model, const std::string& layer, GgufWriter& file
     file.Add(layer + "attn_k_norm.weight", model.head_dim, 0, 1.5F, 0.1F);
   }
   file.Add(layer + "ffn_norm.weight", width, 0, 1, 0.1F);
-  file.Add(layer + "ffn_gate.weight", width, inner, 0, unit);
-  file.Add(layer + "ffn_up.weight", width, inner, 0, unit);
-  file.Add(layer + "ffn_down.weight", inner, width, 0, unit);
+  const std::string kind = model.experts > 0 ? "_exps.weight" : ".weight";
+  if (model.experts > 0) file.Add(layer + "ffn_gate_inp.weight", width, model.experts, 0, unit);
+  file.Add(layer + "ffn_gate" + kind, width, inner, 0, unit, model.experts);
+  file.Add(layer + "ffn_up" + kind, width, inner, 0, unit, model.experts);
+  file.Add(layer + "ffn_down" + kind, inner, width, 0, unit, model.experts);
 }
 
 }  // namespace
