@@ -173,6 +173,9 @@ TEST(AttentionModelErrors, NameWhatIsWrong) {
   const auto policy = run({"-m", folder / "tiny.gguf", "--policy", "luck"});
   EXPECT_EQ(policy.exit_code, 2);
   EXPECT_THAT(policy.err, HasSubstr("--policy"));
+  const auto budget = run({"-m", folder / "tiny.gguf", "--budget", "0"});
+  EXPECT_EQ(budget.exit_code, 2);
+  EXPECT_THAT(budget.err, HasSubstr("--budget: '0' is not a whole number from 1"));
   llama::WriteTinyModel({.architecture = "gemma"}, folder / "gemma.gguf");
   EXPECT_THAT(run({"-m", folder / "gemma.gguf"}).err, HasSubstr("its architecture is gemma"));
 }
