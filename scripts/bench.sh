@@ -28,14 +28,20 @@ graph-overlap       a memory node over a shaped link against its physical limit'
 }
 name=$1
 shift
+model_and_texts() {
+  "$root/scripts/llama.sh"
+  "$root/scripts/models.sh" smollm2
+  "$root/scripts/texts.sh"
+}
+
 # What each runs: a C++ program, or a script that needs the package and, for some, a C++ program too.
 targets=() program=
+# What the program draws its contexts from; made where it is not there, which takes minutes.
+fit=
 case $name in
   codec) targets=(bench_codec) program=$build/bench/codec/bench_codec ;;
   attention-coverage)
-    "$root/scripts/llama.sh"
-    "$root/scripts/models.sh" smollm2
-    "$root/scripts/texts.sh"
+    model_and_texts
     targets=(offpath_cli) program=$root/bench/attention/coverage.py
     ;;
   attention-dense)
@@ -43,14 +49,16 @@ case $name in
     targets=(bench_attention_dense) program=$build/bench/attention/bench_attention_dense
     ;;
   attention-llama)
-    "$root/scripts/llama.sh"
-    "$root/scripts/models.sh" smollm2
-    "$root/scripts/texts.sh"
+    model_and_texts
     targets=(bench_attention_llama) program=$build/bench/attention/bench_attention_llama
     ;;
   attention-prefill) targets=(bench_attention_prefill) program=$build/bench/attention/bench_attention_prefill ;;
-  attention-prr) targets=(bench_attention_prr) program=$build/bench/attention/bench_attention_prr ;;
-  attention-select) targets=(bench_attention_select) program=$build/bench/attention/bench_attention_select ;;
+  attention-prr | attention-select)
+    model_and_texts
+    name=bench_${name/-/_}
+    targets=("$name" offpath_cli) program=$build/bench/attention/$name
+    fit=$root/build/bench/select-traces.npy
+    ;;
   wire-tcp) targets=(bench_wire) program=$build/bench/wire/bench_wire ;;
   graph-pack) targets=(bench_graph_pack) program=$root/bench/graph/pack.py ;;
   graph-sample) targets=(bench_graph_sample_hops) program=$root/bench/graph/sample.py ;;
@@ -61,6 +69,11 @@ esac
 
 "$root/scripts/setup.sh"
 [ ${#targets[@]} -eq 0 ] || build_full "${targets[@]}"
+fitting=$root/bench/attention/fit_select_traces.py
+if [ -n "$fit" ] && [ ! "$fit" -nt "$fitting" ]; then
+  install_package
+  "$venv/bin/python" "$fitting" "$fit"
+fi
 case $program in
   *.py)
     install_package

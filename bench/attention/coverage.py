@@ -3,40 +3,22 @@
 
 SmolLM2 over 8K tokens of two real texts, each token a step of the text itself (teacher-forced), k = 32 blocks of
 16 tokens. The last 256 steps count; predictors are fitted to the 64 steps before. Blocks that are always kept and
-layers that a selector leaves dense are left out. The traces come from `offpath attention trace` and are kept in
-build/bench/attention-traces.
+layers that a selector leaves dense are left out. infllm-v2 is too, which selects from 8,192 tokens on.
 """
 
 import argparse
 import json
-import os
-import shutil
-import subprocess
 import sys
 
 import numpy as np
+import real_traces
 
-from offpath.attention import Trace, measure_selector
+from offpath.attention import measure_selector
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build")
-# Tokens of each text that lie before the trace's: the texts begin with lists of names and contents.
-TEXTS = {"bible": 100_000, "anarchism": 200_000}
 TOKENS, FIT_STEPS, STEPS = 8192, 64, 256
 SELECTORS = ("quest", "mean-std", "arkvale", "infllm", "shadowkv", "double-sparsity", "i4-keys")
 BUDGET = 32
 SHARES = {"1.5xk": 48, "2xk": 64}
-
-
-def make_trace(text: str, program: str, model: str, folder: str) -> Trace:
-    """Records a text's trace where it is not there yet."""
-    path = os.path.join(folder, text)
-    if not os.path.isdir(path):
-        os.makedirs(folder, exist_ok=True)
-        command = [program, "attention", "trace", path, "-m", model, "-p", os.path.join(BUILD, "texts", f"{text}.txt")]
-        command += ["--skip", str(TEXTS[text]), "--tokens", str(TOKENS), "--steps", str(FIT_STEPS + STEPS)]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-    return Trace.load(path)
 
 
 def print_line(selector: str, share: str, predictor: str, means, heads, previous, as_json: bool) -> None:
@@ -65,11 +47,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--selectors", nargs="*", default=SELECTORS, help="default: all")
     parser.add_argument("--layers", type=int, nargs="*", help="default: all that a selector does not leave dense")
-    parser.add_argument("--program", default=shutil.which("offpath", path=os.path.dirname(sys.executable)) or "offpath")
-    parser.add_argument("--model", default=os.path.join(BUILD, "models", "SmolLM2-135M-Instruct.Q4_1.gguf"))
+    real_traces.add_options(parser)
     args = parser.parse_args()
-    folder = os.path.join(BUILD, "bench", "attention-traces")
-    traces = [make_trace(text, args.program, args.model, folder) for text in TEXTS]
+    traces = [
+        real_traces.record(text, text, TOKENS, FIT_STEPS + STEPS, program=args.program, model=args.model)
+        for text in real_traces.TEXTS
+    ]
     for selector in args.selectors:
         for share, predicted in SHARES.items():
             print(f"{selector} {share}", file=sys.stderr, flush=True)

@@ -1,45 +1,42 @@
-"""Fits the generator of the benchmark attention-select to traces of a model, and checks it.
+#!/usr/bin/env python3
+"""Fits the generator of the benchmarks attention-select and attention-prr to traces of a model, and checks it.
 
-    fit_select_traces.py TRACES [--out bench/attention/select_traces.npy]
+Beyond 8K tokens, contexts are drawn from a process (bench/attention/select_traces.h). For each KV head, before the
+rotary embedding (interleaved pairs):
 
-TRACES is a folder with k.npy [tokens, layers, kv heads, dim] and q.npy [tokens, layers, heads, dim],
-after rotation (interleaved pairs), of one text of at least 8192 tokens.
-
-The process, for each KV head, before rotation:
-
-    key of token t in block b   k = m + u_b + e_t          u ~ N(0, U), e ~ N(0, E), independent
+    key of token t in block b   k = m + u_b + s_t e_t      u ~ N(0, U), e ~ N(0, E), independent
+                                s_t = exp(c N(0, 1) - c^2), so that the mean of s_t^2 is 1
     the group's queries         q_t = n + L z_t,  z_t = p z_{t-1} + sqrt(1 - p^2) N(0, 1)
 
-The parameters m, U, E, n, L and p are moments of the first 2048 and of the first 4096 tokens, of the
-queries the last 512 of these; the two are averaged. The rule by which they are extrapolated is that
-they stay: the process is stationary, and a longer context differs by its number of blocks and by the
-rotations. The check holds it to the real 8192 tokens, none of whose second half was fitted: coverage
-by the previous selection, quantiles of the scores and the fraction that coarse bounds prune, each
-averaged over all KV heads of the layers chosen, must be within 10%.
+The parameters m, U, E, c, n, L and p are moments of the first 2048 and of the first 4096 tokens of each text, of the
+queries the last 512 of these; the two are averaged, and none is set by hand. The rule by which they are extrapolated
+is that they stay: the process is stationary, and a longer context differs by its number of blocks and by the
+rotations. The check holds the parameters, as they are written (f16), to the real 8192 tokens, none of whose second
+half was fitted: coverage by the previous selection, quantiles of the scores and the fraction that bounds prune, each
+averaged over the heads written, must be within 10%, else nothing is written.
 
-The averages hold, single heads do not all: the median over heads of a quantile's error is 5 to 11%,
-the largest 47%. And the check is one of the copies that the table has: a coarse copy of half a bit a
-feature, which prunes 6% of the blocks at 8K, most of them in five heads, is predicted 18% too low. It
-would read a twentieth less by this benchmark, but what the generator says of it is not to be relied
-on, and the table has one bit.
+Without c, some keys being larger than others, bounds would prune 13% too much by the coarse copy: it is the outliers
+that widen a group's ranges. The averages hold, single heads do not all.
 """
 
 import argparse
-import pathlib
+import os
 import sys
 
 import numpy as np
+import real_traces
 
 LAYERS = (2, 7, 12, 17, 22, 27)
 FITTED = (2048, 4096)
 CHECKED = 8192
-ROPE_BASE = 100000.0
+ROPE_BASE = 100000.0  # SmolLM2's
 BLOCK = 16
 BUDGET = 32  # blocks
 STEPS = 512  # queries that a fit reads
 CHECKED_STEPS = 256
 DRAWS = 6  # of the process, averaged: one draw's pruned fraction is off by 2% by chance
 GROUP = 128  # landmarks, as in bounded_table.h
+SPREAD_RANK = 16  # leading directions of the keys that c is a moment of
 QUERY_RANK = 24  # columns of L that are kept; the rest of the variance is independent noise
 
 
@@ -61,18 +58,19 @@ def root(matrix):
     return vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
 
 
-class Trace:
-    """The keys and queries of one KV head in a folder of traces."""
+def head_of(trace, layer, head, steps):
+    """Keys [tokens, dim] and the last queries [steps, group, dim] of a KV head."""
+    group = trace.queries.shape[2] // trace.keys.shape[2]
+    queries = trace.queries[-steps:, layer, head * group : (head + 1) * group]
+    return np.asarray(trace.keys[:, layer, head], np.float64), np.asarray(queries, np.float64)
 
-    def __init__(self, folder):
-        self.keys = np.load(folder / "k.npy", mmap_mode="r")
-        self.queries = np.load(folder / "q.npy", mmap_mode="r")
-        self.group = self.queries.shape[2] // self.keys.shape[2]
 
-    def head(self, layer, head, tokens, steps):
-        group = slice(head * self.group, (head + 1) * self.group)
-        keys = np.asarray(self.keys[:tokens, layer, head], np.float64)
-        return keys, np.asarray(self.queries[tokens - steps : tokens, layer, group], np.float64)
+def spread(rows):
+    """Var(s^2), of rows [n, dim] of s N(0, C): by the fourth moment of their length in the leading directions."""
+    values, vectors = np.linalg.eigh(np.cov(rows.T))
+    leading = rows @ vectors[:, -SPREAD_RANK:] / np.sqrt(values[-SPREAD_RANK:])
+    squares = (leading**2).sum(1)
+    return max(0, (squares**2).mean() / squares.mean() ** 2 / (1 + 2 / SPREAD_RANK) - 1)
 
 
 def moments(keys, queries):
@@ -87,20 +85,22 @@ def moments(keys, queries):
         "mean": means.mean(0),
         "block": np.cov(means.T) - token / BLOCK,
         "token": token,
+        "spread": np.array([spread(within.reshape(-1, dim))]),
         "query": queries.mean(0),
         "query_covariance": centred.T @ centred / len(centred),
         "persistence": np.array([(centred[1:] * centred[:-1]).sum() / (centred**2).sum()]),
     }
 
 
-def fit(trace, layer, head):
-    fits = [moments(*trace.head(layer, head, tokens, STEPS)) for tokens in FITTED]
+def fit(traces, layer, head):
+    fits = [moments(*head_of(traces[tokens], layer, head, STEPS)) for tokens in FITTED]
     mean = {name: np.mean([f[name] for f in fits], axis=0) for name in fits[0]}
     values, vectors = np.linalg.eigh(mean["query_covariance"])
     leading = vectors[:, -QUERY_RANK:] * np.sqrt(np.maximum(values[-QUERY_RANK:], 0))
     noise = np.diag(mean["query_covariance"]) - (leading**2).sum(1)
-    return {
+    fitted = {
         "persistence": np.clip(mean["persistence"], 0, 0.99),
+        "spread": np.sqrt(np.log(1 + mean["spread"])) / 2,
         "mean": mean["mean"],
         "block": root(mean["block"]),
         "token": root(mean["token"]),
@@ -108,12 +108,15 @@ def fit(trace, layer, head):
         "query_leading": leading,
         "query_noise": np.sqrt(np.maximum(noise, 0)),
     }
+    return {name: values.astype(np.float16) for name, values in fitted.items()}
 
 
-def generate(p, tokens, steps, random):
+def generate(parameters, tokens, steps, random):
+    p = {name: values.astype(np.float64) for name, values in parameters.items()}
     dim = len(p["mean"])
     blocks = random.standard_normal((tokens // BLOCK, 1, dim)) @ p["block"]
-    keys = p["mean"] + blocks + random.standard_normal((tokens // BLOCK, BLOCK, dim)) @ p["token"]
+    sizes = np.exp(p["spread"] * random.standard_normal((tokens // BLOCK, BLOCK, 1)) - p["spread"] ** 2)
+    keys = p["mean"] + blocks + sizes * random.standard_normal((tokens // BLOCK, BLOCK, dim)) @ p["token"]
     rank = p["query_leading"].shape[1]
     state = random.standard_normal(rank + len(p["query"]))
     queries = []
@@ -178,30 +181,35 @@ def figures(keys, queries):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("traces", type=pathlib.Path)
-    parser.add_argument("--out", type=pathlib.Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", help="the file to write, for bench_attention_select and bench_attention_prr")
+    real_traces.add_options(parser)
     args = parser.parse_args()
-    trace = Trace(args.traces)
     random = np.random.default_rng(1)
     rows, real, predicted = [], [], []
-    for layer in LAYERS:
-        for head in range(trace.keys.shape[2]):
-            parameters = fit(trace, layer, head)
-            real.append(figures(*trace.head(layer, head, CHECKED, CHECKED_STEPS)))
-            for _ in range(DRAWS):
-                predicted.append(figures(*generate(parameters, CHECKED, CHECKED_STEPS, random)))
-            if head == 0:
+    for text in real_traces.TEXTS:
+        traces = {
+            tokens: real_traces.record(f"{text}-{tokens}", text, tokens, STEPS, program=args.program, model=args.model)
+            for tokens in (*FITTED, CHECKED)
+        }
+        for layer in LAYERS:
+            for head in range(traces[CHECKED].keys.shape[2]):
+                print(f"fitting {text}, layer {layer}, KV head {head}", file=sys.stderr)
+                parameters = fit(traces, layer, head)
+                real.append(figures(*head_of(traces[CHECKED], layer, head, CHECKED_STEPS)))
+                for _ in range(DRAWS):
+                    predicted.append(figures(*generate(parameters, CHECKED, CHECKED_STEPS, random)))
                 rows.append(np.concatenate([p.reshape(-1) for p in parameters.values()]))
     worst = 0
     for name in real[0]:
         is_, said = np.mean([r[name] for r in real]), np.mean([p[name] for p in predicted])
         worst = max(worst, abs(said / is_ - 1))
-        print(f"{name:30s} real {is_:9.3f}  predicted {said:9.3f}  {100 * (said / is_ - 1):+5.1f}%")
+        print(f"{name:30s} real {is_:9.3f}  predicted {said:9.3f}  {100 * (said / is_ - 1):+5.1f}%", file=sys.stderr)
     if worst > 0.1:
         sys.exit("the generator is more than 10% off: nothing written")
-    if args.out:
-        np.save(args.out, np.array(rows, np.float16))
+    aside = f"{args.out}.{os.getpid()}.npy"
+    np.save(aside, np.array(rows, np.float16))
+    os.replace(aside, args.out)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,13 @@ void AddProduct(const std::vector<float>& matrix, const float* x, float* out) {
 std::vector<TraceParameters> ReadTraceParameters(const std::filesystem::path& path) {
   const MappedFile file(path.string());
   const NpyView view = ParseNpy(file.bytes(), path.string());
-  const size_t fixed = 1 + kTraceDim + 2 * kTraceDim * kTraceDim + 2 * kRows;
+  const size_t fixed = 2 + kTraceDim + 2 * kTraceDim * kTraceDim + 2 * kRows;
   const auto& shape = view.header.shape;
   if (shape.size() != 2 || shape[1] <= fixed || (shape[1] - fixed) % kRows != 0) {
     throw Error(ErrorCode::kCorruptData,
-                path.string() + " is not what fit_select_traces.py writes; run it again");
+                path.string() +
+                    " is not what bench/attention/fit_select_traces.py writes; remove it "
+                    "and run scripts/bench.sh again");
   }
   const size_t rank = (shape[1] - fixed) / kRows;
   std::vector<TraceParameters> heads(shape[0]);
@@ -42,6 +44,7 @@ std::vector<TraceParameters> ReadTraceParameters(const std::filesystem::path& pa
       return out;
     };
     head.persistence = take(1)[0];
+    head.spread = take(1)[0];
     head.mean = take(kTraceDim);
     head.block = take(kTraceDim * kTraceDim);
     head.token = take(kTraceDim * kTraceDim);
@@ -71,7 +74,9 @@ void Trace::NextBlock(float* keys) {
   for (size_t t = 0; t < kTraceBlock; ++t) {
     float* key = keys + t * kTraceDim;
     std::copy(middle.begin(), middle.end(), key);
-    for (float& x : noise) x = normal_(random_);
+    const float spread = parameters_.spread;
+    const float size = std::exp(spread * normal_(random_) - spread * spread);
+    for (float& x : noise) x = size * normal_(random_);
     AddProduct(parameters_.token, noise.data(), key);
     Rotate(key, blocks_ * kTraceBlock + t);
   }

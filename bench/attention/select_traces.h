@@ -16,6 +16,7 @@ inline constexpr size_t kTraceBlock = 16;
 // Of one KV head.
 struct TraceParameters {
   float persistence = 0;
+  float spread = 0;
   std::vector<float> mean;           // [dim]
   std::vector<float> block;          // [dim, dim]
   std::vector<float> token;          // [dim, dim]

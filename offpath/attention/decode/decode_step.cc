@@ -10,10 +10,6 @@
 namespace offpath::attention {
 namespace {
 
-// Lengths depend on the list alone, never on the workers: the result is the same for any number.
-constexpr size_t kShortList = 4096;    // tokens
-constexpr size_t kShortSegment = 128;  // so that a budget of 512 tokens keeps several workers busy
-constexpr size_t kLongSegment = 1024;  // where merging would otherwise cost
 constexpr size_t kLandmarksATask = 1024;
 constexpr size_t kSpeculatedATask = 8;  // blocks
 
@@ -25,6 +21,7 @@ DecodeStep::DecodeStep(const DecoderOptions& options, const Selector* selector, 
       plans_(options.cache.kv_heads),
       spans_(options.cache.kv_heads),
       by_head_(options.tier.read_by_head),
+      reads_alone_(ReadsAheadAlone(options)),
       reads_(tier),
       partials_(options.query_heads / options.cache.kv_heads, options.cache.shape.head_dim),
       speculated_(options.query_heads / options.cache.kv_heads, options.cache.shape.head_dim),
@@ -147,6 +144,7 @@ void DecodeStep::PrepareSparse(const StepTarget& target) {
     }
     plan.predicted = target.heads[h].predicted;
     FindPredicted(target, h);
+    if (reads_alone_) continue;
     plan.first_speculation = speculated;
     speculated += plan.predicted.size();
     for (size_t first = 0; first < plan.predicted.size(); first += kSpeculatedATask) {
@@ -226,17 +224,6 @@ uint64_t DecodeStep::RunScores(const StepTarget& target) {
   return scored;
 }
 
-void DecodeStep::AttendPredicted(const StepTarget& target, size_t kv_head, size_t place) {
-  const HeadPlan& plan = plans_[kv_head];
-  const uint32_t block = plan.predicted[place];
-  const BlockSource& source = plan.sources[place];
-  if (!reads_.Wait(kv_head, block, source)) return;
-  const BlockSpan span = SpanOfBlock(source, block);
-  // A state a block: what the selection turns out not to hold is left out of the merge.
-  AttendSpans(options_, target, QueryOf(target, kv_head), {&span, 1}, {},
-              speculated_.At(plan.first_speculation + place));
-}
-
 void DecodeStep::Speculate(const StepTarget& target, size_t task) {
   const Segment& part = speculations_[task];
   HeadPlan& plan = plans_[part.kv_head];
@@ -294,99 +281,17 @@ void DecodeStep::Choose(const StepTarget& target, size_t kv_head) {
     return;
   }
   plan.covered = Difference(plan.selected, plan.predicted, plan.attended);
+  if (reads_alone_) {
+    plan.attended = plan.selected;
+    plan.wanted.assign(plan.predicted.size(), 0);
+    return;
+  }
   const bool keep = options_.policy.extras == Extras::kKeep;
   plan.wanted.resize(plan.predicted.size());
   for (size_t i = 0; i < plan.predicted.size(); ++i) {
     plan.wanted[i] =
         keep || std::binary_search(plan.selected.begin(), plan.selected.end(), plan.predicted[i]);
   }
-}
-
-void DecodeStep::PrepareLeftovers() {
-  // Those that are there first: the others may come meanwhile.
-  for (size_t h = 0; h < plans_.size(); ++h) {
-    HeadPlan& plan = plans_[h];
-    for (size_t i = 0; i < plan.predicted.size(); ++i) {
-      if (plan.wanted[i] == 0 || plan.speculated[i] != 0) continue;
-      plan.sources[i] = plan.wanted_sources[i];
-      (reads_.Ready(plan.sources[i]) ? leftovers_ : late_leftovers_)
-          .push_back({.kv_head = h, .place = i});
-    }
-  }
-  ready_leftovers_ = leftovers_.size();
-  leftovers_.insert(leftovers_.end(), late_leftovers_.begin(), late_leftovers_.end());
-}
-
-void DecodeStep::RunAttendTask(const StepTarget& target, size_t task) {
-  const size_t heads = sparse_ ? plans_.size() : 0;
-  if (task >= ready_leftovers_ && task < ready_leftovers_ + heads) {
-    Remember(target, task - ready_leftovers_);
-    return;
-  }
-  const size_t rest = task < ready_leftovers_ ? task : task - heads;
-  if (rest < leftovers_.size()) {
-    AttendPredicted(target, leftovers_[rest].kv_head, leftovers_[rest].place);
-  } else {
-    AttendSegment(target, rest - leftovers_.size());
-  }
-}
-
-void DecodeStep::PrepareSegments() {
-  const size_t block_tokens = options_.cache.shape.block_tokens;
-  segments_.clear();
-  for (size_t h = 0; h < plans_.size(); ++h) {
-    HeadPlan& plan = plans_[h];
-    std::vector<BlockSpan>& spans = spans_[h];
-    spans.clear();
-    for (size_t i = 0; i < plan.attended.size(); ++i) {
-      spans.push_back(SpanOfBlock(plan.attended_sources[i], plan.attended[i]));
-    }
-    const size_t length =
-        (spans.size() * block_tokens > kShortList ? kLongSegment : kShortSegment) / block_tokens;
-    plan.first_segment = segments_.size();
-    for (size_t first = 0; first < spans.size(); first += length) {
-      segments_.push_back(
-          {.kv_head = h, .first = first, .count = std::min(length, spans.size() - first)});
-    }
-    plan.segments = segments_.size() - plan.first_segment;
-  }
-  partials_.Resize(segments_.size());
-  attend_tasks_ = leftovers_.size() + segments_.size() + (sparse_ ? plans_.size() : 0);
-}
-
-void DecodeStep::AttendSegment(const StepTarget& target, size_t segment) {
-  const Segment& part = segments_[segment];
-  const std::span<const BlockSpan> spans = spans_[part.kv_head];
-  const HeadPlan& plan = plans_[part.kv_head];
-  for (size_t i = part.first; i < part.first + part.count; ++i) {
-    if (!reads_.Wait(part.kv_head, plan.attended[i], plan.attended_sources[i])) return;
-  }
-  // Workers that are as fast as each other take turns.
-  std::span<const BlockSpan> next;
-  if (segment + workers_ < segments_.size()) {
-    const Segment& after = segments_[segment + workers_];
-    next = std::span(spans_[after.kv_head]).subspan(after.first, after.count);
-  }
-  AttendSpans(options_, target, QueryOf(target, part.kv_head),
-              spans.subspan(part.first, part.count), next, partials_.At(segment));
-}
-
-void DecodeStep::MergeHead(const StepTarget& target, size_t kv_head) {
-  const HeadPlan& plan = plans_[kv_head];
-  // The first state takes in the others.
-  PartialStates sum = {};
-  const auto add = [&](const PartialStates& part) {
-    if (sum.heads == 0) {
-      sum = part;
-    } else {
-      Merge(sum, part);
-    }
-  };
-  for (size_t i = 0; i < plan.predicted.size(); ++i) {
-    if (plan.wanted[i] != 0) add(speculated_.At(plan.first_speculation + i));
-  }
-  for (size_t i = 0; i < plan.segments; ++i) add(partials_.At(plan.first_segment + i));
-  WriteOutput(target, kv_head, sum);
 }
 
 void DecodeStep::Remember(const StepTarget& target, size_t kv_head) {

@@ -18,7 +18,8 @@
 // A dense step skips score.
 //
 // Blocks of P have a partial state each, others one a segment: which is which depends on P alone,
-// never on what was read or attended to in time, so that the bits of a result do not either.
+// never on what was read or attended to in time, so that the bits of a result do not either. Where
+// P is read ahead alone (speculated_blocks.h), all of a selection is in segments.
 //
 // How many of P's blocks are read ahead is as many as come until the first head has chosen: from
 // then on there is better to read, and a read beyond that delays those which are needed by its own
@@ -75,11 +76,13 @@ class DecodeStep {
   void FindChosen(size_t kv_head, TieredBlocks::When when);
   void PrepareLeftovers();
   void PrepareSegments();
+  // Those whose blocks are there come first.
+  void OrderSegments();
   // Returns when the worker found nothing left to score, on the clock of NowNs().
   uint64_t RunScores(const StepTarget& target);
   void Choose(const StepTarget& target, size_t kv_head);
   void RunAttendTask(const StepTarget& target, size_t task);
-  void AttendSegment(const StepTarget& target, size_t segment);
+  void AttendSegment(const StepTarget& target, size_t place);
   void AttendPredicted(const StepTarget& target, size_t kv_head, size_t place);
   void Speculate(const StepTarget& target, size_t task);
   void MergeHead(const StepTarget& target, size_t kv_head);
@@ -110,12 +113,16 @@ class DecodeStep {
   std::vector<HeadPlan> plans_;                // [kv_heads]
   std::vector<std::vector<BlockSpan>> spans_;  // [kv_heads]
   bool by_head_;
+  bool reads_alone_;  // P is not attended to ahead
   StepReads reads_;
   std::vector<Predicted> unread_;          // of P, in the order in which they are read ahead
   std::vector<Predicted> leftovers_;       // of P: wanted, not speculated on
   size_t ready_leftovers_ = 0;             // the first of them, that were there at once
   std::vector<Predicted> late_leftovers_;  // the others
   std::vector<Segment> segments_;
+  std::vector<size_t> order_;  // of segments
+  std::vector<size_t> late_segments_;
+  size_t ready_segments_ = 0;  // the first of these, that were there at once
   size_t attend_tasks_ = 0;
   std::vector<ScoreTask> score_tasks_;
   std::vector<Segment> speculations_;  // `first` is a place in P

@@ -72,8 +72,10 @@ struct PolicyOptions {
   // At least a block; more than the context is dense.
   size_t budget_tokens = 512;
   // Blocks a KV head speculates on while selecting, with prr. kAutomatic: what `speculation` says;
-  // without it, twice the budget with a tier, since reads go on beside the selection, and none in
-  // memory, where no part of the machine is idle meanwhile. Of more than the context, the context.
+  // without it, none in memory, where no part of the machine is idle meanwhile, and with a tier
+  // twice the budget, which are read beside the selection and not attended to: that would wait for
+  // a worker, and a block by itself costs more than one in a list. (Extras that are kept are
+  // attended to.) Of more than the context, the context.
   static constexpr size_t kAutomatic = static_cast<size_t>(-1);
   size_t speculated_blocks = kAutomatic;
   // By context, ascending, as measured on this machine (profile/budget_table.h); before the first

@@ -18,6 +18,12 @@ size_t SpeculatedBlocks(const DecoderOptions& options, size_t tokens) noexcept {
   return blocks;
 }
 
+bool ReadsAheadAlone(const DecoderOptions& options) noexcept {
+  const PolicyOptions& policy = options.policy;
+  return policy.speculated_blocks == PolicyOptions::kAutomatic && policy.speculation.empty() &&
+         policy.extras == Extras::kDrop;
+}
+
 size_t MostSpeculatedBlocks(const DecoderOptions& options) noexcept {
   size_t most = SpeculatedBlocks(options, 0);
   for (const SpeculationStep& step : options.policy.speculation) {

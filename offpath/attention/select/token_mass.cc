@@ -41,8 +41,7 @@ HWY_INLINE float SumOfWeights(const float* row, size_t count, float scale, float
   const MassTag df;
   auto sum = hn::Zero(df);
   for (size_t i = 0; i < count; i += hn::Lanes(df)) {
-    const auto score =
-        hn::MulSub(hn::LoadU(df, row + i), hn::Set(df, scale), hn::Set(df, largest));
+    const auto score = hn::MulSub(hn::LoadU(df, row + i), hn::Set(df, scale), hn::Set(df, largest));
     // Highway's keeps no NaN: a sum with the score's multiple of 0 does.
     sum = hn::Add(sum, hn::MulAdd(score, hn::Zero(df), hn::Exp(df, score)));
   }

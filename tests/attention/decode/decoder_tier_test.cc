@@ -57,7 +57,9 @@ TEST_P(DecoderTier, PrrAndSerialKeepTheSameHotBlocksAndSelectTheSame) {
         serial.counters.tier.early_hits + serial.counters.tier.misses);
     EXPECT_GT(prr.counters.tier.ahead, 0U);
     if (extras == Extras::kDrop) {
-      EXPECT_LT(LargestDifference(prr, serial), 2e-6);
+      // P is read ahead alone.
+      EXPECT_EQ(prr.outputs, serial.outputs);
+      EXPECT_GT(prr.counters.covered_blocks, 0U);
     }
   }
 }

@@ -27,10 +27,13 @@ constexpr size_t kLayer = 1;
 
 class TierFaults : public testing::TestWithParam<Policy> {
  protected:
-  TierFaults() {
+  TierFaults() { Make(std::chrono::seconds(30)); }
+
+  // With two sequences that are spilled.
+  void Make(std::chrono::milliseconds timeout) {
     DecoderOptions options = OptionsOf({KvType::kF16, PolicyOf(GetParam(), "arkvale", 9)});
     options.tier.hot_blocks = 6;
-    options.tier.timeout = std::chrono::milliseconds(200);
+    options.tier.timeout = timeout;
     options.tier.make = [this](size_t block_bytes) {
       auto file = std::make_unique<BlockFile>(
           BlockFileOptions{.folder = std::filesystem::temp_directory_path().string(),
@@ -121,9 +124,10 @@ TEST_P(TierFaults, AFailingDiskFailsTheSequenceThatReadIt) {
 }
 
 TEST_P(TierFaults, ABlockThatNeverComesEndsAtTheDeadlineAndSaysSo) {
+  Make(std::chrono::seconds(1));
   fault_ = [this](uint64_t block) { return block < ill_blocks_ ? kHangs : ""; };
   EXPECT_THAT(MessageOfSteps(ErrorCode::kTimeout),
-              AllOf(HasSubstr("layer 1, KV head "), HasSubstr("waited 200 ms")));
+              AllOf(HasSubstr("layer 1, KV head "), HasSubstr("waited 1000 ms")));
   fault_ = nullptr;
   ExpectOnlyTheIllIsLost();
 }

@@ -26,8 +26,8 @@ Rounded Round(const float* values, size_t count, float most) {
   for (size_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(values[i]));
   Rounded out = {.codes = {}, .step = largest / most};
   for (size_t i = 0; i < count; ++i) {
-    out.codes.push_back(
-        largest > 0 ? static_cast<int>(std::lrint(values[i] * (most / largest))) : 0);
+    out.codes.push_back(largest > 0 ? static_cast<int>(std::lrint(values[i] * (most / largest)))
+                                    : 0);
   }
   return out;
 }
