@@ -125,7 +125,7 @@ void Run(const Options& options) {
       ConsoleProgress console;
       result = Evaluate(model, setting, windows, options, console.callback());
     }
-    if (setting.options.policy == "native") native = result;
+    if (setting.options.policy == kNative) native = result;
     Print(setting, result, native, options);
   }
 }

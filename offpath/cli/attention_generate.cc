@@ -11,6 +11,7 @@
 #include "adapters/llama/sampler.h"
 #include "offpath/base/error.h"
 #include "offpath/cli/attention_model.h"
+#include "offpath/cli/attention_steps.h"
 #include "offpath/cli/commands.h"
 #include "offpath/cli/console.h"
 #include "offpath/cli/option_checks.h"
@@ -18,10 +19,13 @@
 namespace offpath::cli {
 namespace {
 
+constexpr const char* kOffpath = "offpath";
+
 struct Options {
   ModelOptions model;
   llama::SamplerOptions sampler;
   std::string prompt;
+  std::string prefill = kOffpath;
   size_t tokens = 128;
   bool ignore_end = false;
   bool json = false;
@@ -29,41 +33,21 @@ struct Options {
 
 struct Times {
   size_t prompt_tokens = 0, tokens = 0;
-  double prompt_s = 0,
-         token_s = 0;  // of all generated tokens but the first, which the prompt gives
-  attention::DecodeCounters counters;  // of the steps, without the prompt
+  double prompt_s = 0;
+  StepTimes steps;  // of all generated tokens but the first, which the prompt gives
 };
 
-double Seconds(uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
-// (name, milliseconds a step) of what a step consists of.
-std::vector<std::pair<std::string, double>> Parts(const Times& times) {
-  const attention::DecodeCounters& counters = times.counters;
-  const double steps = std::max<double>(1, static_cast<double>(times.tokens) - 1);
-  const uint64_t attention = counters.append_ns + counters.dense_ns + counters.select_ns +
-                             counters.attend_ns + counters.merge_ns;
-  const auto ms = [steps](double seconds) { return 1e3 * seconds / steps; };
-  return {{"store keys and values", ms(Seconds(counters.append_ns))},
-          {"dense layers", ms(Seconds(counters.dense_ns))},
-          {"select, and speculate", ms(Seconds(counters.select_ns))},
-          {"attend", ms(Seconds(counters.attend_ns))},
-          {"merge, and predict", ms(Seconds(counters.merge_ns))},
-          {"the rest of the model", ms(times.token_s - Seconds(attention))}};
-}
-
-double Share(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 void PrintTable(const Options& options, const Times& times) {
-  const size_t steps = times.tokens > 0 ? times.tokens - 1 : 0;
+  const size_t steps = times.steps.steps;
   fmt::print(stderr, "\n{} tokens of prompt in {:.2f} s\n", times.prompt_tokens, times.prompt_s);
   if (steps == 0) return;
   fmt::print(stderr, "{} steps, {:.2f} ms each\n", steps,
-             1e3 * times.token_s / static_cast<double>(steps));
-  if (options.model.policy == "native") return;
-  for (const auto& [name, ms] : Parts(times)) fmt::print(stderr, "  {:<24}{:8.3f} ms\n", name, ms);
-  const attention::DecodeCounters& counters = times.counters;
+             1e3 * times.steps.seconds / static_cast<double>(steps));
+  if (options.model.policy == kNative) return;
+  for (const auto& [name, ms] : PartsOf(times.steps)) {
+    fmt::print(stderr, "  {:<24}{:8.3f} ms\n", name, ms);
+  }
+  const attention::DecodeCounters& counters = times.steps.counters;
   if (counters.sparse_steps == 0) {
     if (options.model.policy != "dense") {
       fmt::print(stderr,
@@ -95,17 +79,8 @@ void PrintJson(const Options& options, const std::string& text, const Times& tim
                          {"prompt_tokens", times.prompt_tokens},
                          {"prompt_s", times.prompt_s},
                          {"tokens", times.tokens},
-                         {"decode_s", times.token_s}};
-  if (options.model.policy != "native") {
-    for (const auto& [name, ms] : Parts(times)) line["ms_a_step"][name] = ms;
-    line["selected_blocks"] = times.counters.selected_blocks;
-    line["predicted_blocks"] = times.counters.predicted_blocks;
-    line["covered_blocks"] = times.counters.covered_blocks;
-    line["context_blocks"] = times.counters.context_blocks;
-    line["sparse_steps"] = times.counters.sparse_steps;
-    line["dense_steps"] = times.counters.dense_steps;
-    line["withheld_steps"] = times.counters.withheld_steps;
-  }
+                         {"decode_s", times.steps.seconds}};
+  if (options.model.policy != kNative) AddSteps(times.steps, line);
   PrintJsonLine(line);
 }
 
@@ -124,10 +99,12 @@ void Run(const Options& options) {
   times.prompt_tokens = prompt.size();
   {
     ConsoleProgress console;
-    ReadPrompt(*session, prompt, console.callback());
+    times.prompt_s = options.prefill == kNative ? ReadPromptNatively(model, options.model, *session,
+                                                                     prompt, console.callback())
+                                                : ReadPrompt(*session, prompt, console.callback());
   }
   const StopSignals signals;
-  times.prompt_s = Seconds(session->decode_ns());
+  const uint64_t before = session->decode_ns();
   if (session->decoder() != nullptr) session->decoder()->ResetCounters();
 
   std::string text;
@@ -141,10 +118,13 @@ void Run(const Options& options) {
       std::fwrite(piece.data(), 1, piece.size(), stdout);
       std::fflush(stdout);
     }
-    if (times.tokens < options.tokens) session->Decode(0, {&token, 1});
+    if (times.tokens < options.tokens) {
+      session->Decode(0, {&token, 1});
+      ++times.steps.steps;
+    }
   }
-  times.token_s = Seconds(session->decode_ns()) - times.prompt_s;
-  if (session->decoder() != nullptr) times.counters = session->decoder()->counters();
+  times.steps.seconds = Seconds(session->decode_ns() - before);
+  if (session->decoder() != nullptr) times.steps.counters = session->decoder()->counters();
   if (options.json) {
     PrintJson(options, text, times);
   } else {
@@ -165,6 +145,13 @@ void AddAttentionGenerate(CLI::App& attention) {
   AddPolicyOptions(*command, options->model);
   command->add_option("-p,--prompt", options->prompt, "The text's file; -: the standard input")
       ->required();
+  command
+      ->add_option(
+          "--prefill", options->prefill,
+          "What reads the prompt: offpath, or native, llama.cpp's own attention, whose keys "
+          "and values are taken over")
+      ->capture_default_str()
+      ->check(CLI::IsMember({kOffpath, kNative}));
   command->add_option("-n,--tokens", options->tokens, "Tokens to generate at most")
       ->capture_default_str()
       ->check(WholeNumber(1, uint64_t{1} << 30));

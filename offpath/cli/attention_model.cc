@@ -5,16 +5,17 @@
 #include <iostream>
 #include <iterator>
 
+#include "adapters/llama/native_prefill.h"
 #include "offpath/attention/profile/budget_json.h"
 #include "offpath/base/error.h"
 #include "offpath/cli/attention_checks.h"
 #include "offpath/cli/attention_model_shape.h"
+#include "offpath/cli/attention_steps.h"
 #include "offpath/cli/option_checks.h"
 
 namespace offpath::cli {
 namespace {
 
-constexpr const char* kNative = "native";
 constexpr uint64_t kMostTokens = uint64_t{1} << 30;
 
 // What only a session's decoder can be checked with.
@@ -146,8 +147,9 @@ std::vector<llama::Token> TokenizeFile(const llama::Model& model, const std::str
               (path == "-" ? "the standard input" : "the text " + path) + " is empty");
 }
 
-void ReadPrompt(llama::Session& session, std::span<const llama::Token> tokens,
-                const Progress& progress) {
+double ReadPrompt(llama::Session& session, std::span<const llama::Token> tokens,
+                  const Progress& progress) {
+  const uint64_t before = session.decode_ns();
   const size_t at_once = session.options().chunk;
   const size_t parts = (tokens.size() + at_once - 1) / at_once;
   for (size_t i = 0; i < parts; ++i) {
@@ -155,6 +157,31 @@ void ReadPrompt(llama::Session& session, std::span<const llama::Token> tokens,
     progress("reading the text", begin, tokens.size());
     session.Decode(0, tokens.subspan(begin, end - begin));
   }
+  return Seconds(session.decode_ns() - before);
+}
+
+ModelOptions NativeOf(const ModelOptions& options) {
+  ModelOptions native = options;
+  native.policy = kNative;
+  native.session.policy = {};
+  native.session.tier = {};
+  native.session.observe = nullptr;
+  // Of the others it has none, or none whose rows may be taken.
+  if (native.type != "f32") native.type = "f16";
+  return native;
+}
+
+double ReadPromptNatively(const llama::Model& model, const ModelOptions& options,
+                          llama::Session& session, std::span<const llama::Token> tokens,
+                          const Progress& progress) {
+  if (session.decoder() == nullptr) return ReadPrompt(session, tokens, progress);
+  ModelOptions only = NativeOf(options);
+  only.session.context = tokens.size();
+  only.session.sequences = 1;
+  const std::unique_ptr<llama::Session> native = OpenSession(model, only);
+  const llama::TakingSequence taker = {.session = &session, .sequence = 0};
+  PrefillNatively(*native, 0, {&taker, 1}, tokens, progress);
+  return Seconds(native->decode_ns());
 }
 
 }  // namespace offpath::cli

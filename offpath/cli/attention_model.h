@@ -13,9 +13,11 @@
 
 namespace offpath::cli {
 
+inline constexpr const char* kNative = "native";
+
 struct ModelOptions {
   std::string model;
-  std::string policy = "dense";  // or "native": llama.cpp's own attention
+  std::string policy = "dense";  // or kNative: llama.cpp's own attention
   std::string predictor = "ema";
   std::string extras = "drop";
   std::string scan = "flat";
@@ -43,7 +45,15 @@ std::string ReadTextFile(const std::string& path);
 std::vector<llama::Token> TokenizeFile(const llama::Model& model, const std::string& path);
 
 // Adds the tokens to sequence 0, a chunk at a time, so that `progress` can end it in between.
-void ReadPrompt(llama::Session& session, std::span<const llama::Token> tokens,
-                const Progress& progress);
+// Returns the seconds that it took.
+double ReadPrompt(llama::Session& session, std::span<const llama::Token> tokens,
+                  const Progress& progress);
+// The same by a native session of its own, whose keys and values `session`, opened with the same
+// options, takes over.
+double ReadPromptNatively(const llama::Model& model, const ModelOptions& options,
+                          llama::Session& session, std::span<const llama::Token> tokens,
+                          const Progress& progress);
+// The options of a native session that others take a text from: what is Offpath's own left out.
+ModelOptions NativeOf(const ModelOptions& options);
 
 }  // namespace offpath::cli

@@ -25,9 +25,11 @@ std::vector<NamedSetting> SettingsOf(const SettingLists& lists, const ModelOptio
   const auto add = [&](const std::string& name, const std::string& policy) -> ModelOptions& {
     settings.push_back({.name = name, .options = common});
     settings.back().options.policy = policy;
+    // Their steps attend to all blocks: nothing of theirs leaves memory.
+    if (policy == kNative || policy == "dense") settings.back().options.session.tier = {};
     return settings.back().options;
   };
-  add("llama.cpp", "native");
+  add("llama.cpp", kNative);
   for (const std::string& policy : lists.policies) {
     if (policy == "dense") {
       add(policy, policy);

@@ -39,6 +39,11 @@ void AddAttentionBench(CLI::App& attention) {
              "The time of a token by length of the context, beside llama.cpp's own attention",
              "--text book.txt");
 }
+void AddAttentionCompare(CLI::App& attention) {
+  AddMissing(attention, "compare",
+             "Policies side by side on one text: time by part, coverage, perplexity",
+             "--text book.txt");
+}
 void AddAttentionEval(CLI::App& attention) {
   AddMissing(attention, "eval",
              "Perplexity and passkey retrieval of sparse attention beside llama.cpp's dense one",

@@ -32,6 +32,7 @@ namespace offpath::cli {
 inline constexpr const char* kJsonHelp = "Print results as one JSON object a line";
 
 void AddAttentionBench(CLI::App& attention);
+void AddAttentionCompare(CLI::App& attention);
 void AddAttentionEval(CLI::App& attention);
 void AddAttentionGenerate(CLI::App& attention);
 void AddAttentionProfile(CLI::App& attention);

@@ -32,6 +32,7 @@ void AddCommands(CLI::App& app) {
                "offpath attention profile budgets.json --layers 30 --heads 9 --kv-heads 3 "
                "--head-dim 64");
   AddAttentionBench(attention);
+  AddAttentionCompare(attention);
   AddAttentionEval(attention);
   AddAttentionGenerate(attention);
   AddAttentionProfile(attention);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -72,6 +73,78 @@ TEST_F(AttentionModel, GenerateSaysWhereABudgetLeftNothingToSelect) {
                                     "--budget", "4096", "--ignore-end"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("every step was dense"));
+}
+
+TEST_F(AttentionModel, GenerateTakesOverWhatLlamaRead) {
+  const auto generate = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {"-p", folder_ / "text.txt", "-n", "4", "--ignore-end", "--json"});
+    const auto run = Run("generate", arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return nlohmann::json::parse(run.out);
+  };
+  const auto ours = generate({});
+  for (const char* type : {"f16", "bf16", "i8"}) {
+    const auto taken = generate({"--prefill", "native", "--type", type});
+    EXPECT_EQ(taken["text"], ours["text"]) << type;
+    EXPECT_EQ(taken["prompt_tokens"], ours["prompt_tokens"]);
+    EXPECT_GT(taken["prompt_s"], 0);
+  }
+  EXPECT_EQ(generate({"--prefill", "native", "--policy", "native"})["text"], ours["text"]);
+  EXPECT_EQ(Run("generate", {"-p", folder_ / "text.txt", "--prefill", "luck"}).exit_code, 2);
+}
+
+TEST_F(AttentionModel, ComparePrintsALineASetting) {
+  const std::vector<std::string> arguments = {"--text",
+                                              folder_ / "text.txt",
+                                              "--prompt-tokens",
+                                              "136",
+                                              "-n",
+                                              "6",
+                                              "--loss-tokens",
+                                              "10",
+                                              "--budgets",
+                                              "48,64",
+                                              "--tier",
+                                              folder_.path(),
+                                              "--hot-blocks",
+                                              "4",
+                                              "--json"};
+  const auto compare = Run("compare", arguments);
+  ASSERT_EQ(compare.exit_code, 0) << compare.err;
+  std::istringstream lines(compare.out);
+  std::map<std::string, nlohmann::json> by_setting;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_EQ(json["kind"], "attention-main-job");
+    EXPECT_EQ(json["tokens"], 6);
+    by_setting[json["setting"]] = json;
+  }
+  ASSERT_EQ(by_setting.size(), 10U) << compare.out;
+  for (const char* name : {"llama.cpp", "dense"}) {
+    EXPECT_NEAR(by_setting[name]["over_llama_cpp"].get<double>(), 1, 0.02);
+    EXPECT_FALSE(by_setting[name].contains("coverage_by_step"));
+  }
+  for (const char* budget : {"48", "64"}) {
+    const auto& serial = by_setting[std::string("serial quest ") + budget];
+    const auto& prr = by_setting[std::string("prr quest ") + budget];
+    const auto& file = by_setting[std::string("prr quest ") + budget + " file"];
+    EXPECT_EQ(prr["text"], serial["text"]);
+    EXPECT_EQ(file["text"], serial["text"]);
+    EXPECT_NEAR(prr["perplexity"].get<double>(), serial["perplexity"].get<double>(), 1e-2);
+    EXPECT_EQ(prr["coverage_by_step"].size(), 6U);
+    EXPECT_EQ(prr["withheld_steps"], 0);
+    EXPECT_EQ(file["tier"], "file");
+    EXPECT_FALSE(file.contains("perplexity")) << "it is that of the same setting in memory";
+  }
+  const auto table = Run("compare", {"--text", folder_ / "text.txt", "--prompt-tokens", "130", "-n",
+                                     "2", "--loss-tokens", "0", "--budgets", "64"});
+  ASSERT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("130 tokens read in"));
+  EXPECT_THAT(table.out, HasSubstr("prr quest 64"));
+  const auto longer = Run("compare", {"--text", folder_ / "text.txt"});
+  EXPECT_EQ(longer.exit_code, 1);
+  EXPECT_THAT(longer.err, HasSubstr("a prompt of 6144 tokens and 128 to foretell"));
 }
 
 TEST_F(AttentionModel, TraceWritesAFolder) {

@@ -8,7 +8,7 @@ namespace offpath::cli {
 namespace {
 
 TEST(AttentionModelCommands, SayThatLlamaIsMissing) {
-  for (const char* command : {"generate", "trace", "eval", "bench"}) {
+  for (const char* command : {"generate", "trace", "eval", "bench", "compare"}) {
     const auto run = RunProgram({"attention", command, "-m", "model.gguf"});
     EXPECT_EQ(run.exit_code, 1) << command;
     EXPECT_THAT(run.err, testing::HasSubstr("scripts/llama.sh"));

@@ -21,6 +21,31 @@ MAIN_JOB = [
     }
     for name, size, seconds in [("near i8", 7e6, 0.08), ("full f32", 3.4e8, 2.9)]
 ]  # fmt: skip
+PARTS = {
+    "store keys and values": 0.1, "dense layers": 2, "select, and speculate": 1, "attend": 0.5,
+    "merge, and predict": 0.25, "the rest of the model": 6,
+}  # fmt: skip
+ATTENTION_JOB = [
+    {
+        "kind": "attention-main-job", "setting": setting, "policy": policy, "prompt_tokens": 6144, "prefill_s": 9.5,
+        "tokens": 64, "ms_a_token": 9.85, "perplexity": perplexity, "over_llama_cpp": perplexity / 10, **more,
+    }
+    for setting, policy, perplexity, more in [
+        ("llama.cpp", "native", 10, {}),
+        ("dense", "dense", 10.01, {"ms_a_step": PARTS}),
+        *(
+            (
+                f"prr quest {budget}", "prr", 10.5 - budget / 1000,
+                {
+                    "ms_a_step": PARTS, "selector": "quest", "budget": budget, "tier": "memory",
+                    "selected_blocks": 50, "context_blocks": 400, "predicted_blocks": 60, "covered_blocks": 45,
+                    "sparse_steps": 10, "withheld_steps": 1, "coverage_by_step": [0.8, 0.9],
+                },
+            )
+            for budget in (256, 512)
+        ),
+    ]
+]  # fmt: skip
 BENCH = [
     {"bench": "codec", "case": "encode i8", "ours": 9.1, "unit": "GB/s", "limit_fraction": 0.72},
     {"bench": "graph-sample", "case": "edges 1t seeds", "ours": 5e7, "peer": 6e6, "peer_name": "GraphBolt", "ratio": 8.3},
@@ -69,6 +94,30 @@ def test_the_page_holds_everything_and_loads_nothing():
     assert figures["plot-0-0"]["data"][0]["x"] == [0.08, 2.9]
 
 
+def test_an_attention_job_is_drawn_by_part_step_and_budget():
+    page = make_page(ATTENTION_JOB)
+    text = " ".join(outline(page).text)
+    for word in ("6,144 tokens", "9.5 s", "prr quest 512", "12.5 %", "90.0 %", "25.0 %", "10.0 %", "1.001"):
+        assert word in text
+    by_part, coverage, perplexity = (figure["data"] for figure in figures_of(page).values())
+    assert {bar["name"]: bar["x"] for bar in by_part}["llama.cpp, all of it"] == [9.85, 0, 0, 0]
+    assert {bar["name"]: bar["x"] for bar in by_part}["dense layers"] == [0, 2, 2, 2]
+    assert [(line["name"], line["y"]) for line in coverage] == [
+        ("prr quest 256", [80, 90]),
+        ("prr quest 512", [80, 90]),
+    ]
+    assert [(line["name"], line["x"]) for line in perplexity] == [
+        ("llama.cpp", [256, 512]),
+        ("dense", [256, 512]),
+        ("prr", [256, 512]),
+    ]
+
+
+def test_an_attention_job_of_one_budget_has_bars_of_perplexity():
+    figures = figures_of(make_page(ATTENTION_JOB[:3]))
+    assert list(figures.values())[-1]["data"][0]["x"] == [10, 10.01, 10.244]
+
+
 def test_names_from_files_cannot_become_markup():
     evil = "</script><script>alert(1)</script>"
     page = make_page([{"bench": evil, "case": evil, "ours": 1, "ratio": 2, "unit": evil}])
@@ -105,6 +154,8 @@ def test_a_line_may_hold_any_character_of_a_string(tmp_path):
         ({**MAIN_JOB[0], "seconds_a_batch": 0}, "graph-main-job.*zero"),
         ({"kind": "bench", "ours": 1}, "bench.*'bench'"),
         ({"kind": "graph-train", "accuracy": 3}, "graph-train"),
+        ({"kind": "attention-main-job", "setting": "x"}, "attention-main-job.*prompt_tokens"),
+        ({**ATTENTION_JOB[2], "ms_a_step": 3}, "attention-main-job"),
     ],
 )
 def test_results_that_no_command_writes_are_named(result, says):

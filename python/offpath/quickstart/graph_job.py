@@ -11,13 +11,14 @@ import contextlib
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import time
 
 from offpath import children
 from offpath import link as links
+
+from .results import program, write_report
 
 FANOUTS = [15, 10, 5]
 RMAT = {"nodes": 1 << 20, "edges": 16 << 20, "features": 128, "classes": 16, "seed": 42}
@@ -38,15 +39,6 @@ SECONDS_A_MODE = 8.0
 # the trainer, which first imports torch and says a word a batch (it waits 120 s for one itself).
 START_SECONDS = 60.0
 BATCH_SECONDS = 180.0
-
-
-def program() -> str:
-    """The offpath command that belongs to this Python, else the one in PATH."""
-    beside = pathlib.Path(sys.executable).with_name("offpath")
-    found = str(beside) if beside.exists() else shutil.which("offpath")
-    if not found:
-        raise RuntimeError("the command `offpath` is missing: install the package (pip install .)")
-    return found
 
 
 def make_store(folder: pathlib.Path, arguments: list[str]) -> None:
@@ -199,17 +191,6 @@ def print_table(results: list[dict], setting: dict) -> None:
     print("  then. pull: it only stores. full: all neighbours, the baseline. Parts overlap each other.")
 
 
-def write_report(results: list[dict], setting: dict, report: pathlib.Path) -> None:
-    lines = report.with_suffix(".jsonl")
-    with lines.open("w", encoding="utf-8") as out:
-        for result in results:
-            out.write(json.dumps({"kind": "graph-main-job", **setting, **result}) + "\n")
-    subprocess.run(
-        [sys.executable, "-m", "offpath.report", str(lines), "-o", str(report)],
-        check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-
-
 def run(data: pathlib.Path, report: pathlib.Path, *, rate: str, quota: float) -> None:
     print("1. graphs", flush=True)
     _, rmat = make_stores(data)
@@ -218,5 +199,5 @@ def run(data: pathlib.Path, report: pathlib.Path, *, rate: str, quota: float) ->
     print(f"  {len(MODES)} modes of at most 8 batches or {SECONDS_A_MODE:g} s each", flush=True)
     results, setting = measure(rmat, rate, quota, data)
     print_table(results, setting)
-    write_report(results, setting, report)
+    write_report("graph-main-job", [{**setting, **result} for result in results], report)
     print(f"\n  plots: {report}")

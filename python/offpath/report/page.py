@@ -8,8 +8,9 @@ import platform
 from typing import Any
 
 from ..errors import UnsupportedError
+from .elements import Section, Table
 from .results import Result, group_results
-from .sections import Section, Table, sections_of
+from .sections import sections_of
 
 __all__ = ["make_page"]
 

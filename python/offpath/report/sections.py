@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from ..errors import CorruptDataError
+from . import attention
+from .elements import Section, Table, bars, number, spans_decades
 from .results import Result
 
-__all__ = ["Section", "Table", "sections_of"]
+__all__ = ["sections_of"]
 
 # Tol's bright scheme: told apart by the colour-blind, on light and on dark.
 _PART_COLOURS = {
@@ -18,55 +17,6 @@ _PART_COLOURS = {
     "decode": "#228833",
     "train": "#aa3377",
 }
-_OURS = "#4477aa"
-
-
-@dataclass
-class Table:
-    head: list[str]
-    rows: list[list[str]]
-
-
-@dataclass
-class Section:
-    title: str
-    text: str
-    figures: list[dict[str, Any]] = field(default_factory=list)  # plotly's data and layout
-    tables: list[Table] = field(default_factory=list)
-
-
-def number(value: Any, digits: int = 3) -> str:
-    """Three significant digits, thousands separated; "-" for what is not there."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    if isinstance(value, int) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
-
-
-def _bars(title: str, unit: str, names: list[str], values: list[float], log: bool = False) -> dict:
-    return {
-        "data": [
-            {
-                "type": "bar", "orientation": "h", "x": values, "y": names, "cliponaxis": False,
-                "text": [number(v) for v in values], "textposition": "auto",
-                "marker": {"color": _OURS}, "hovertemplate": f"%{{y}}: %{{x:.4g}} {unit}<extra></extra>",
-            }
-        ],
-        "layout": {
-            "title": {"text": title},
-            "xaxis": {"title": {"text": unit}, "type": "log" if log else "linear"},
-            "yaxis": {"autorange": "reversed"},
-            "height": 130 + 36 * len(names),
-        },
-    }  # fmt: skip
-
-
-def _spans_decades(values: list[float]) -> bool:
-    positive = [v for v in values if v > 0]
-    return bool(positive) and max(positive) / min(positive) > 30
 
 
 def _main_job(results: list[Result]) -> Section:
@@ -124,9 +74,9 @@ def _main_job(results: list[Result]) -> Section:
         "Training fed by a memory node",
         text,
         [
-            _bars("Seconds a batch", "seconds", names, seconds, _spans_decades(seconds)),
+            bars("Seconds a batch", "seconds", names, seconds, spans_decades(seconds)),
             by_part,
-            _bars("Megabytes a batch", "MB", names, bytes_a_batch, _spans_decades(bytes_a_batch)),
+            bars("Megabytes a batch", "MB", names, bytes_a_batch, spans_decades(bytes_a_batch)),
         ],
         [Table(head, rows)],
     )
@@ -139,11 +89,11 @@ def _benchmarks(results: list[Result]) -> Section:
     if compared:
         names = [f"{r['bench']} {r.get('case', '')} / {r.get('peer_name', 'peer')}" for r in compared]
         ratios = [r["ratio"] for r in compared]
-        figures.append(_bars("Times the peer (above 1: ours is better)", "times", names, ratios))
+        figures.append(bars("Times the peer (above 1: ours is better)", "times", names, ratios))
     if limited:
         names = [f"{r['bench']} {r.get('case', '')}" for r in limited]
         figures.append(
-            _bars("Part of the physical limit reached", "of 1", names, [r["limit_fraction"] for r in limited])
+            bars("Part of the physical limit reached", "of 1", names, [r["limit_fraction"] for r in limited])
         )
     head = ["bench", "case", "ours", "peer", "unit", "ratio", "of the limit", "spread"]
     rows = []
@@ -181,7 +131,7 @@ def _anything(kind: str, results: list[Result]) -> Section:
     return Section(kind, "", [], [Table(head, rows)])
 
 
-_KINDS = {"graph-main-job": _main_job, "bench": _benchmarks, "graph-train": _training}
+_KINDS = {"graph-main-job": _main_job, "attention-main-job": attention.main_job, "bench": _benchmarks, "graph-train": _training}
 
 
 def sections_of(groups: dict[str, list[Result]]) -> list[Section]:

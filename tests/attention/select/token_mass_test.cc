@@ -35,8 +35,10 @@ TEST(TokenMass, IsTheSoftmaxSummedOverBlocksAndHeads) {
     for (const size_t block_tokens : {16, 32, 128}) {
       for (const size_t heads : {1, 3, 16}) {
         // The scores' size: nearly even, usual, one token with all of the mass; far from 0 too.
-        for (const auto& [scale, shift] :
+        for (const std::pair<float, float>& size :
              {std::pair{0.01F, 0.0F}, {1.0F, 0.0F}, {100.0F, 0.0F}, {1.0F, -9e4F}, {-1.0F, 5e4F}}) {
+          const float scale = size.first;
+          const float shift = size.second;
           const size_t stride = (tokens + 15) / 16 * 16;
           std::vector<float> rows = RandomFloats(tokens + heads, heads * stride);
           for (float& x : rows) x += shift;
