@@ -37,7 +37,7 @@ def compare(model: pathlib.Path, text: pathlib.Path, tier: str) -> list[dict]:
     command = [
         program(), "attention", "compare", "-m", str(model), "--text", str(text),
         "--prompt-tokens", str(PROMPT_TOKENS), "-n", str(TOKENS), "--loss-tokens", str(LOSS_TOKENS),
-        "--budgets", ",".join(map(str, BUDGETS)), "--policies", "dense,serial,prr", "--selectors", "quest",
+        "--budgets", ",".join(map(str, BUDGETS)), "--policies", "dense,serial,prr", "--selectors", "i4-keys",
         "--speculation", "1.5", "--tier", tier, "--json",
     ]  # fmt: skip
     process = children.popen(command, stdout=subprocess.PIPE)
