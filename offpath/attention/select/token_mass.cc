@@ -39,11 +39,14 @@ float Largest(const float* row, size_t count, float scale) {
 // The sum of exp(scale * row[i] - largest); count is a multiple of 16.
 HWY_INLINE float SumOfWeights(const float* row, size_t count, float scale, float largest) {
   const MassTag df;
+  const auto lowest = hn::Set(df, -100.0F);  // exp() of it is no part of a float sum of 1 or more
   auto sum = hn::Zero(df);
   for (size_t i = 0; i < count; i += hn::Lanes(df)) {
     const auto score = hn::MulSub(hn::LoadU(df, row + i), hn::Set(df, scale), hn::Set(df, largest));
-    // Highway's keeps no NaN: a sum with the score's multiple of 0 does.
-    sum = hn::Add(sum, hn::MulAdd(score, hn::Zero(df), hn::Exp(df, score)));
+    // NaN, and what is too low to count, become the lowest: Highway's converts both to integers. A
+    // NaN is kept by the multiple of 0, and so is an infinity.
+    const auto counted = hn::IfThenElse(hn::Ge(score, lowest), score, lowest);
+    sum = hn::Add(sum, hn::MulAdd(score, hn::Zero(df), hn::Exp(df, counted)));
   }
   return hn::GetLane(hn::SumOfLanes(df, sum));
 }

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kHeld = 60;
 const std::vector<Token>& Text() {
-  static const std::vector<Token> text = RandomTokens(100, 400);
-  return text;
+  static const std::vector<Token> kText = RandomTokens(100, 400);
+  return kText;
 }
 
 // Three sequences that hold the same beginning.

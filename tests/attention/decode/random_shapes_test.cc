@@ -25,10 +25,10 @@ Value OneOf(std::mt19937_64& random, const Value (&values)[kCount]) {
 
 DecoderOptions RandomOptions(std::mt19937_64& random) {
   DecoderOptions options;
-  const size_t kDims[] = {64, 88, 100, 128, 256};
-  const size_t kBlocks[] = {16, 32, 64, 128};
-  const size_t kGroups[] = {1, 3, 5, 6, 7, 8, 16};
-  const Predictor kPredictors[] = {Predictor::kPrevious, Predictor::kEma, Predictor::kRegression};
+  constexpr size_t kDims[] = {64, 88, 100, 128, 256};
+  constexpr size_t kBlocks[] = {16, 32, 64, 128};
+  constexpr size_t kGroups[] = {1, 3, 5, 6, 7, 8, 16};
+  constexpr Predictor kPredictors[] = {Predictor::kPrevious, Predictor::kEma, Predictor::kRegression};
   const size_t dim = OneOf(random, kDims);
   const size_t block = OneOf(random, kBlocks);
   options.cache = {.shape = {.type = OneOf(random, kTypes), .head_dim = dim, .block_tokens = block},
@@ -36,8 +36,8 @@ DecoderOptions RandomOptions(std::mt19937_64& random) {
                    .kv_heads = 1 + random() % 3,
                    .memory_bytes = size_t{64} << 20};
   options.query_heads = options.cache.kv_heads * OneOf(random, kGroups);
-  const size_t kWindows[] = {0, 0, 0, 1, 20, 5000};
-  const float kCaps[] = {0, 0, 3};
+  constexpr size_t kWindows[] = {0, 0, 0, 1, 20, 5000};
+  constexpr float kCaps[] = {0, 0, 3};
   options.layers = {{.scale = 1 / std::sqrt(static_cast<float>(dim)),
                      .soft_cap = OneOf(random, kCaps),
                      .window = OneOf(random, kWindows)}};
@@ -45,7 +45,7 @@ DecoderOptions RandomOptions(std::mt19937_64& random) {
   policy.policy = OneOf(random, kPolicies);
   policy.selector = Selectors()[random() % Selectors().size()].name;
   policy.dense_layers = 0;
-  const size_t kBudgets[] = {1, 2, 5, 1000};  // blocks
+  constexpr size_t kBudgets[] = {1, 2, 5, 1000};  // blocks
   policy.budget_tokens = OneOf(random, kBudgets) * block + random() % block;
   policy.speculated_blocks = random() % 9;
   policy.predictor = OneOf(random, kPredictors);
@@ -141,9 +141,9 @@ TEST(RandomShapes, EveryStepIsAttentionToWhatThePolicySaysAloneAndBesideOthers) 
   for (uint64_t seed = 0; seed < 80; ++seed) {
     std::mt19937_64 random(seed);
     const DecoderOptions options = RandomOptions(random);
-    const size_t kPrompts[] = {random() % 15, options.cache.shape.block_tokens - 1, 270,
+    const size_t prompts[] = {random() % 15, options.cache.shape.block_tokens - 1, 270,
                                300 + random() % 300};
-    const size_t prompt = OneOf(random, kPrompts);
+    const size_t prompt = OneOf(random, prompts);
     SCOPED_TRACE(Describe(seed, options, prompt));
     Decoder alone(options);
     Stream stream(alone, seed);
