@@ -28,7 +28,8 @@ DecoderOptions RandomOptions(std::mt19937_64& random) {
   constexpr size_t kDims[] = {64, 88, 100, 128, 256};
   constexpr size_t kBlocks[] = {16, 32, 64, 128};
   constexpr size_t kGroups[] = {1, 3, 5, 6, 7, 8, 16};
-  constexpr Predictor kPredictors[] = {Predictor::kPrevious, Predictor::kEma, Predictor::kRegression};
+  constexpr Predictor kPredictors[] = {Predictor::kPrevious, Predictor::kEma,
+                                       Predictor::kRegression};
   const size_t dim = OneOf(random, kDims);
   const size_t block = OneOf(random, kBlocks);
   options.cache = {.shape = {.type = OneOf(random, kTypes), .head_dim = dim, .block_tokens = block},
@@ -142,7 +143,7 @@ TEST(RandomShapes, EveryStepIsAttentionToWhatThePolicySaysAloneAndBesideOthers) 
     std::mt19937_64 random(seed);
     const DecoderOptions options = RandomOptions(random);
     const size_t prompts[] = {random() % 15, options.cache.shape.block_tokens - 1, 270,
-                               300 + random() % 300};
+                              300 + random() % 300};
     const size_t prompt = OneOf(random, prompts);
     SCOPED_TRACE(Describe(seed, options, prompt));
     Decoder alone(options);
