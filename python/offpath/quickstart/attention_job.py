@@ -2,7 +2,7 @@
 
 A prompt of 6K tokens is read once, by llama.cpp's own attention; its keys and values go into a
 session for every setting: dense, serial and prr, at three budgets. Each writes 64 tokens, in turns,
-and foretells the text's next 128. One budget runs from a file of blocks too.
+and foretells the text's next 128. The sparse ones write from a file of blocks too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .results import program, write_report
 
 PROMPT_TOKENS, TOKENS, LOSS_TOKENS = 6144, 64, 128
 BUDGETS = [256, 512, 1024]
-# Beyond this it is stuck: a minute is what it takes.
+# Beyond this it is stuck: a minute or two is what it takes.
 SECONDS = 600.0
 PARTS = [
     "store keys and values", "dense layers", "select, and speculate", "attend", "merge, and predict",
